@@ -1,0 +1,187 @@
+"""From a `Reader` to a ``tf.data.Dataset``.
+
+The dataset is ``range`` over reads, a stateless Python function that makes each, and native ops that cut reads into
+batches. It holds no array and no reference to the flow: see `_anchor`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from npyflow._core.buffers import BufferPool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from npyflow._core.spec import ArraySpec
+    from npyflow._core.structure import Structure
+    from npyflow._order.layout import Pace
+    from npyflow._read.reader import Reader
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(kw_only=True, eq=False)
+class Feed:
+    """Everything that the Python side of one dataset needs.
+
+    Parameters
+    ----------
+    reader : Reader
+        Makes the reads.
+    specs : list of ArraySpec
+        Of the arrays that the reader returns.
+    structure : Structure
+        To pack them into.
+    pace : Pace
+        Parallel reads and prefetch.
+    unbatch : bool
+        Deliver single examples.
+    epochs : int or None
+        Where to stop; None for one epoch a pass, numbered on.
+    start_epoch, start_step : int
+        Where to begin; `start_step` counts only in `start_epoch`.
+    on_error : callable
+        Is told of what a read raises.
+    """
+
+    reader: Reader
+    specs: list[ArraySpec]
+    structure: Structure[Any]
+    pace: Pace
+    unbatch: bool
+    epochs: int | None
+    start_epoch: int
+    start_step: int
+    on_error: Callable[[Exception], None]
+    _next_epoch: int = field(init=False, default=0)
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._next_epoch = self.start_epoch
+
+    def first_step(self, epoch: int) -> int:
+        """The step that `epoch` begins with."""
+        return self.start_step if epoch == self.start_epoch else 0
+
+    def draw_epoch(self) -> int:
+        """Number the next pass."""
+        with self._lock:
+            self._next_epoch += 1
+            return self._next_epoch - 1
+
+    def read(self, epoch: int, read: int) -> list[Array]:
+        """Make one read; a pass that was restored in another process moves the count of passes on."""
+        if epoch >= self._next_epoch:
+            with self._lock:
+                self._next_epoch = max(self._next_epoch, epoch + 1)
+        try:
+            return self.reader.read(epoch, self.first_step(epoch), read)
+        except Exception as error:
+            self.on_error(error)
+            raise
+
+
+# TensorFlow keeps the function of every numpy_function for the life of the process, so the functions are the two
+# below and what they work on is looked up here.
+_feeds: dict[int, Feed] = {}
+_numbers = itertools.count(1)
+_anchors = BufferPool(keep_bytes=0)
+
+
+class _Entry:
+    """Owner of an entry in `_feeds`; removes it when it dies."""
+
+    __slots__ = ("__array_interface__", "_memory", "_number")
+
+    def __init__(self, feed: Feed) -> None:
+        self._number = next(_numbers)
+        self._memory = _anchors.empty((8,), np.dtype(np.int64))
+        self._memory[:] = self._number
+        self.__array_interface__ = self._memory.__array_interface__
+        _feeds[self._number] = feed
+
+    def __del__(self) -> None:
+        _feeds.pop(self._number, None)
+
+
+def _anchor(feed: Feed) -> Any:
+    """Return a tensor that names `feed`, and keeps it in `_feeds` for as long as the tensor is held anywhere.
+
+    The tensor aliases memory of the entry, by DLPack, and the dataset captures the tensor. When the last dataset, iterator
+    or traced function goes, TensorFlow releases the memory and with it the entry.
+    """
+    return tf.experimental.dlpack.from_dlpack(np.asarray(_Entry(feed)).__dlpack__())
+
+
+def _serve_read(anchor: Array, epoch: Array, read: Array) -> list[Array]:
+    return _feeds[int(anchor[0])].read(int(epoch), int(read))
+
+
+def _serve_epoch(anchor: Array, _: Array) -> Array:
+    return np.asarray(_feeds[int(anchor[0])].draw_epoch(), np.int64)
+
+
+def build(feed: Feed) -> Any:
+    """Return the dataset.
+
+    Notes
+    -----
+    Built on the host and outside any graph, also when called inside a ``tf.function`` or under a device scope.
+    """
+    with tf.init_scope(), tf.device("CPU:0"):
+        anchor = _anchor(feed)
+        dataset = _epochs(feed, anchor).flat_map(lambda epoch: _epoch(feed, anchor, epoch))
+        dataset = dataset.prefetch(feed.pace.prefetch) if feed.pace.prefetch else dataset
+        dataset = dataset.apply(tf.data.experimental.assert_cardinality(_cardinality(feed)))
+        options = tf.data.Options()
+        # Every worker may read every file; what it must not read twice are examples.
+        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+        return dataset.with_options(options)
+
+
+def _epochs(feed: Feed, anchor: Any) -> Any:
+    """The epochs of one pass: given ones, or one that is numbered when the pass begins."""
+    if feed.epochs is not None:
+        return tf.data.Dataset.range(feed.start_epoch, feed.epochs)
+    return tf.data.Dataset.range(1).map(
+        lambda number: tf.ensure_shape(tf.numpy_function(_serve_epoch, [anchor, number], tf.int64, stateful=False), ())
+    )
+
+
+def _epoch(feed: Feed, anchor: Any, epoch: Any) -> Any:
+    """The batches of one epoch. Inside, so that a short last batch is not filled up from the next epoch."""
+    layout = feed.reader.layout
+    reads = tf.where(
+        tf.equal(epoch, feed.start_epoch),
+        tf.constant(layout.reads(feed.start_step), tf.int64),
+        tf.constant(layout.reads(0), tf.int64),
+    )
+    # A batch that is a read of its own is full by plan where remainders are dropped.
+    whole = layout.batches_per_read == 1 and layout.drop_remainder and not feed.unbatch
+
+    def read(number: Any) -> Any:
+        types = [tf.as_dtype(spec.dtype) for spec in feed.specs]
+        arrays = tf.numpy_function(_serve_read, [anchor, epoch, number], types, stateful=False)
+        for array, spec in zip(arrays, feed.specs, strict=True):
+            array.set_shape((layout.batch_size if whole else None, *spec.shape))
+        return feed.structure.pack(arrays)
+
+    dataset = tf.data.Dataset.range(reads).map(read, num_parallel_calls=feed.pace.parallel, deterministic=True)
+    if feed.unbatch:
+        return dataset.unbatch()
+    if layout.batches_per_read > 1:
+        return dataset.rebatch(layout.batch_size, drop_remainder=layout.drop_remainder)
+    return dataset
+
+
+def _cardinality(feed: Feed) -> int:
+    layout = feed.reader.layout
+    epochs = 1 if feed.epochs is None else feed.epochs - feed.start_epoch
+    return epochs * layout.steps - feed.start_step

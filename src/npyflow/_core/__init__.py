@@ -1,0 +1,1 @@
+"""Errors, specs, structures, casts and buffers: what every other layer stands on. NumPy only."""

@@ -1,0 +1,114 @@
+"""Memory that is lent out and comes back.
+
+A fresh page costs more than copying into a warm one, so batches are read into buffers that are used again. An
+array from the pool has a `_Lease` at the end of its base chain; whoever holds a view of the array (NumPy,
+TensorFlow, the user) holds the lease, and the buffer returns when the last of them lets go. A buffer is
+therefore never written to while somebody can still see it.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from npyflow._core.spec import DType
+
+Array = np.ndarray[Any, Any]
+
+# TensorFlow takes a NumPy array without a copy if it starts on this boundary.
+ALIGNMENT = 64
+
+
+class _Lease:
+    """Owner of one buffer on loan; gives it back to the pool when it dies."""
+
+    __slots__ = ("__array_interface__", "_pool", "_raw")
+
+    def __init__(self, raw: Array, nbytes: int, pool: BufferPool) -> None:
+        start = raw.ctypes.data
+        self._raw = raw
+        self._pool = pool
+        self.__array_interface__ = {
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (start + (-start) % ALIGNMENT, False),
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        self._pool._give_back(self._raw)
+
+
+class BufferPool:
+    """Aligned arrays whose memory is used again.
+
+    Parameters
+    ----------
+    keep_bytes : int
+        Idle memory that is kept for the next loan; what comes back beyond it is freed.
+
+    Notes
+    -----
+    Safe to use from several threads.
+    """
+
+    def __init__(self, keep_bytes: int) -> None:
+        self._keep_bytes = keep_bytes
+        # Oldest first. A handful of buffers: a search beats a table of sizes, and the front is what to trim.
+        self._idle: list[Array] = []
+        self._idle_bytes = 0
+        # Re-entrant: a lease may die, and give back, at any allocation made inside the lock.
+        self._lock = threading.RLock()
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> Array:
+        """Return an uninitialised C-contiguous array that starts on a 64-byte boundary."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        if nbytes == 0:
+            return np.empty(shape, dtype)
+        size = _size_class(nbytes)
+        raw = self._take(size)
+        if raw is None:
+            raw = np.empty(size + ALIGNMENT, np.uint8)
+        return np.asarray(_Lease(raw, nbytes, self)).view(dtype).reshape(shape)
+
+    def keep(self, keep_bytes: int) -> None:
+        """Raise the idle memory that is kept to at least `keep_bytes`."""
+        self._keep_bytes = max(self._keep_bytes, keep_bytes)
+
+    def close(self) -> None:
+        """Free what is idle, and from now on whatever comes back."""
+        with self._lock:
+            self._keep_bytes = 0
+            self._idle.clear()
+            self._idle_bytes = 0
+
+    @property
+    def idle_bytes(self) -> int:
+        """Bytes that wait for the next loan."""
+        return self._idle_bytes
+
+    def _take(self, size: int) -> Array | None:
+        with self._lock:
+            for at in range(len(self._idle) - 1, -1, -1):
+                if self._idle[at].nbytes == size + ALIGNMENT:
+                    self._idle_bytes -= size + ALIGNMENT
+                    return self._idle.pop(at)
+        return None
+
+    def _give_back(self, raw: Array) -> None:
+        with self._lock:
+            self._idle.append(raw)
+            self._idle_bytes += raw.nbytes
+            while self._idle_bytes > self._keep_bytes:
+                self._idle_bytes -= self._idle.pop(0).nbytes
+
+
+def _size_class(nbytes: int) -> int:
+    """Round up, to a power of two or to 64 KiB, so that a short last chunk shares buffers with full ones."""
+    if nbytes <= 1 << 16:
+        return 1 << (nbytes - 1).bit_length()
+    return -(-nbytes >> 16) << 16

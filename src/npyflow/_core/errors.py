@@ -1,0 +1,131 @@
+"""Every error that npyflow raises on purpose.
+
+* NpyflowError
+  + FileError
+    - MissingFileError      (FileNotFoundError)
+    - FileFormatError       (ValueError)
+    - FileChangedError      (RuntimeError)
+  + BadFilesError           (ValueError)
+  + UnsupportedDtypeError   (TypeError)
+  + CastError               (ValueError)
+  + ShapeMismatchError      (ValueError)
+  + PairingError            (ValueError)
+  + OptionError             (ValueError)
+  + IndexRangeError         (IndexError)
+  + ClosedError             (RuntimeError)
+  + MissingDependencyError  (ImportError)
+
+The builtin in brackets is a second base, so ``except ValueError`` keeps working in code that does
+not know npyflow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "BadFilesError",
+    "CastError",
+    "ClosedError",
+    "FileChangedError",
+    "FileError",
+    "FileFormatError",
+    "IndexRangeError",
+    "MissingDependencyError",
+    "MissingFileError",
+    "NpyflowError",
+    "NpyflowWarning",
+    "OptionError",
+    "PairingError",
+    "ShapeMismatchError",
+    "UnsupportedDtypeError",
+]
+
+
+class NpyflowError(Exception):
+    """Base of all npyflow errors.
+
+    Attributes
+    ----------
+    path : str or None
+        The file that the error is about, where there is exactly one.
+    index : int or None
+        The example or row that the error is about, where there is exactly one.
+    """
+
+    def __init__(self, message: str, *, path: str | None = None, index: int | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+        self.index = index
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class FileError(NpyflowError):
+    """One file cannot be used."""
+
+
+class MissingFileError(FileError, FileNotFoundError):
+    """A path names nothing, or a pattern matches nothing."""
+
+
+class FileFormatError(FileError, ValueError):
+    """A file is no intact ``.npy`` file."""
+
+
+class FileChangedError(FileError, RuntimeError):
+    """A file is not the one that was scanned: its size, time or header differs, or it is gone."""
+
+
+class BadFilesError(NpyflowError, ValueError):
+    """Several files cannot be used.
+
+    Attributes
+    ----------
+    problems : tuple of NpyflowError
+        One error for each bad file, in the order of the scan.
+    """
+
+    def __init__(self, message: str, *, problems: Sequence[NpyflowError] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
+
+
+class UnsupportedDtypeError(NpyflowError, TypeError):
+    """A dtype that npyflow does not hand to TensorFlow, or a cast that makes no sense."""
+
+
+class CastError(NpyflowError, ValueError):
+    """A value does not fit the dtype that was asked for."""
+
+
+class ShapeMismatchError(NpyflowError, ValueError):
+    """Arrays that belong together disagree in length, shape or dtype."""
+
+
+class PairingError(NpyflowError, ValueError):
+    """Components or labels cannot be joined: a key is missing, extra or doubled."""
+
+
+class OptionError(NpyflowError, ValueError):
+    """An argument is out of its range, or two arguments exclude each other."""
+
+
+class IndexRangeError(NpyflowError, IndexError):
+    """An index lies outside the flow."""
+
+
+class ClosedError(NpyflowError, RuntimeError):
+    """The flow was closed."""
+
+
+class MissingDependencyError(NpyflowError, ImportError):
+    """An optional package is needed and not installed."""
+
+
+class NpyflowWarning(UserWarning):
+    """Something that is allowed and rarely meant."""

@@ -1,0 +1,51 @@
+"""How values look in messages: paths, counts, sizes, examples."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_DIGITS = re.compile(r"([0-9]+)")
+
+
+def show_path(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> str:
+    """Return `path` as it can be printed: what is not printable is escaped."""
+    text = os.fsdecode(path)
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """Return ``"1 file"``, ``"2,000 files"``."""
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def human_bytes(count: int) -> str:
+    """Return a size in decimal units: ``"3.1 kB"``, ``"627.2 MB"``."""
+    value, unit = float(count), "B"
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 1000 or unit == "TB":
+            break
+        value /= 1000
+    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def examples(items: Iterable[object], limit: int = 5) -> str:
+    """Return the first `limit` items, comma separated, and how many more there are."""
+    shown = [str(item) for item in items]
+    rest = len(shown) - limit
+    head = ", ".join(shown[:limit])
+    return f"{head}, … ({rest:,} more)" if rest > 0 else head
+
+
+def natural_key(path: str) -> tuple[tuple[str | int, ...], str]:
+    """Sort key that puts ``2`` before ``10`` and a folder's files before its longer-named twin's.
+
+    Splitting on digit runs alternates text and number, so two keys never compare ``str`` with ``int``.
+    The path itself breaks ties such as ``2`` and ``02``, so the order is a function of the names alone.
+    """
+    parts = _DIGITS.split(path.replace("/", "\0"))
+    return tuple(int(part) if at % 2 else part for at, part in enumerate(parts)), path

@@ -1,0 +1,1 @@
+"""The facade: what users hold in their hands."""

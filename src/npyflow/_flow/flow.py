@@ -1,0 +1,394 @@
+"""A `Flow`: examples by index, and the ways out of it."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npyflow._core.errors import IndexRangeError, MissingDependencyError, OptionError
+from npyflow._core.spec import ArraySpec, Shuffle
+from npyflow._core.structure import Structure
+from npyflow._core.text import human_bytes, plural
+from npyflow._flow.content import Content
+from npyflow._flow.split import check_no_empty, part_bounds, split_keys, split_rows
+from npyflow._order.layout import Layout, plan_layout, plan_pace
+from npyflow._order.order import Order
+from npyflow._read.reader import Reader
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+    from npyflow._sources.report import Report
+
+Array = np.ndarray[Any, Any]
+
+_INDEX = ArraySpec((), np.dtype(np.int64))
+_STREAM_EXAMPLES = 1024
+# Reading smaller files from two threads at once is slower than from one.
+_SMALL_FILE_BYTES = 64 * 1024
+
+
+class Flow:
+    """Examples that are read when they are needed.
+
+    Made by `npyflow.rows`, `npyflow.files` and `npyflow.load`. A flow is a sequence: ``len(flow)``, ``flow[3]`` (an example),
+    ``flow[:100]`` or ``flow[indices]`` (a smaller flow over the same files). It is pickled by path, so data loaders
+    of other frameworks can send it to their workers.
+    """
+
+    def __init__(self, content: Content, selection: Array | None = None, *, parent: Flow | None = None) -> None:
+        self._content = content
+        self._selection = selection
+        self._sources = content.open() if parent is None else parent._sources
+        self._last_error: Exception | None = None
+
+    # What it holds
+
+    def __len__(self) -> int:
+        return len(self._sources.sources[0]) if self._selection is None else len(self._selection)
+
+    @property
+    def spec(self) -> Any:
+        """Shape and dtype of each component of an example, nested as the examples are."""
+        return self._content.structure.pack([source.spec for source in self._sources.sources])
+
+    @property
+    def keys(self) -> Sequence[str] | Array:
+        """The key of each example; for rows the row numbers, int64 ``(len(flow),)``."""
+        keys = self._content.keys
+        if keys is None:
+            return self._rows(np.arange(len(self), dtype=np.int64))
+        return keys if self._selection is None else tuple(keys[at] for at in self._selection.tolist())
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """Class names by number, or None. Pass them as ``classes=`` to give another flow the same numbers."""
+        return self._content.classes
+
+    @property
+    def report(self) -> Report:
+        """What was left out, skipped and matched when the flow was opened."""
+        return self._content.report
+
+    @property
+    def access(self) -> Any:
+        """How each component is read: ``"ram"``, ``"mmap"``, ``"read"`` or ``"files"``, nested as the examples are."""
+        return self._content.structure.pack([source.access for source in self._sources.sources])
+
+    @property
+    def last_error(self) -> Exception | None:
+        """The latest error raised while TensorFlow was reading; TensorFlow's own carries only its text."""
+        return self._last_error
+
+    def describe(self) -> str:
+        """Return the flow in words: sizes, components, how they are read, classes, report."""
+        one = self._sources.example_bytes
+        lines = [f"{plural(len(self), 'example')} of {human_bytes(one)}, {human_bytes(one * len(self))} together"]
+        for component, source in zip(self._content.components, self._sources.sources, strict=True):
+            name = f"{component.name}: " if component.name else ""
+            files = "" if component.table is None else f", {plural(len(component.table), 'file')}"
+            lines.append(f"  {name}{source.spec}, access {source.access!r}{files}")
+            if component.kind == "rows" and component.table and any(h.strided for h in component.table.headers):
+                values = source.spec.nbytes // source.spec.dtype.itemsize
+                lines.append(
+                    f"    stored in Fortran order: the {plural(values, 'value')} of a row lie apart; "
+                    f"np.save(path, np.ascontiguousarray(array)) makes rows whole"
+                )
+        if self.classes is not None:
+            lines.append(f"  classes: {', '.join(self.classes)}")
+        return "\n".join(lines + [f"  {line}" for line in self.report.lines()])
+
+    def __repr__(self) -> str:
+        return f"<npyflow.Flow of {plural(len(self), 'example')}: {self._content.structure.pack(list(map(str, self._specs())))}>"
+
+    # Examples and parts
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return an example (an integer), or a flow of some examples (a slice, an index array, a boolean mask)."""
+        if isinstance(index, slice):
+            return self._part(np.arange(len(self), dtype=np.int64)[index])
+        if np.ndim(index) == 0 and not isinstance(index, bool | np.bool_):
+            return self.__getitems__([index])[0]
+        return self._part(self._checked(index))
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """Return the examples `indices` as a list, read together."""
+        rows = self._rows(self._checked(indices))
+        arrays = self._sources.read(rows)
+        return [self._content.structure.pack([array[at] for array in arrays]) for at in range(len(rows))]
+
+    def __iter__(self) -> Iterator[Any]:
+        for start in range(0, len(self), _STREAM_EXAMPLES):
+            yield from self.__getitems__(range(start, min(start + _STREAM_EXAMPLES, len(self))))
+
+    def split(self, *fractions: float, seed: int = 0) -> tuple[Flow, ...]:
+        """Cut into parts that never overlap: ``train, val = flow.split(0.9)``.
+
+        Files are assigned by a hash of their key, so a file stays in its part when others are added; sizes are then
+        approximate. Rows are assigned at random, sizes are exact.
+
+        Parameters
+        ----------
+        *fractions : float
+            One a part; what they leave of 1 is one more part.
+        seed : int
+            Another seed is another split.
+
+        Raises
+        ------
+        OptionError
+            If the fractions make no sense or a part is empty.
+        """
+        bounds = part_bounds(fractions)
+        seed = _integer("seed", seed)
+        keyed = self._content.keys is not None
+        parts = split_keys(self.keys, bounds, seed) if keyed else split_rows(len(self), bounds, seed)  # type: ignore[arg-type]
+        check_no_empty(parts, fractions, len(self))
+        sizes = ", ".join(f"{len(part):,}" for part in parts)
+        how = "by key hash, sizes are approximate" if keyed else "at random"
+        return tuple(self._part(part, f"split {how}: {sizes} of {plural(len(self), 'example')}") for part in parts)
+
+    # Ways out
+
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        shuffle: bool | Shuffle = False,
+        seed: int = 0,
+        drop_remainder: bool = False,
+        epoch: int = 0,
+        start_step: int = 0,
+        shard: tuple[int, int] = (0, 1),
+        with_index: bool = False,
+    ) -> Iterator[Any]:
+        """Iterate over one epoch in NumPy, in the order that `to_tf` delivers.
+
+        Parameters
+        ----------
+        batch_size, shuffle, seed, drop_remainder, start_step, shard, with_index
+            As in `to_tf`.
+        epoch : int
+            Which epoch.
+
+        Yields
+        ------
+        nested arrays (batch, ...)
+            Yours to keep: memory is used again only when you have let go of it.
+        """
+        reader = self._reader(batch_size, shuffle, seed, drop_remainder, shard, with_index)
+        layout = reader.layout
+        first = _checked_step(start_step, layout)
+        return self._cut(reader, _integer("epoch", epoch, 0), first)
+
+    def to_tf(
+        self,
+        batch_size: int | None = None,
+        *,
+        shuffle: bool | Shuffle = False,
+        seed: int = 0,
+        drop_remainder: bool = False,
+        epochs: int | None = None,
+        start_epoch: int = 0,
+        start_step: int = 0,
+        shard: tuple[int, int] = (0, 1),
+        with_index: bool = False,
+    ) -> Any:
+        """Return a ``tf.data.Dataset`` with exact element spec and cardinality.
+
+        Parameters
+        ----------
+        batch_size : int, optional
+            None for single examples.
+        shuffle : bool or Shuffle
+            True for a permutation of all examples, another one each epoch.
+        seed : int
+            The order is a function of the seed, the epoch and the number of examples, on every machine and version.
+        drop_remainder : bool
+            Leave out a last batch that is not full; the batch axis is static then.
+        epochs : int, optional
+            Run from `start_epoch` to this epoch and end. None: every pass over the dataset is the next epoch, so
+            ``model.fit(ds, epochs=5)`` sees five orders. Every pass counts, ``Normalization.adapt`` and a peek too.
+        start_epoch, start_step : int
+            Where to begin, to continue a run that ended there. `start_step` needs `epochs`.
+        shard : tuple of int
+            ``(index, count)``: this worker's share of the one global order.
+        with_index : bool
+            Deliver ``(index, example)``; ``flow.keys[index]`` says where it came from.
+
+        Returns
+        -------
+        tf.data.Dataset
+            Plain tf.data from here on: ``map``, ``cache``, ``repeat`` and the rest are its own.
+
+        Raises
+        ------
+        OptionError
+            If an option is out of range.
+        MissingDependencyError
+            Without TensorFlow.
+        """
+        reader = self._reader(1 if batch_size is None else batch_size, shuffle, seed, drop_remainder, shard, with_index)
+        start_epoch = _integer("start_epoch", start_epoch, 0)
+        start_step = _checked_step(start_step, reader.layout)
+        if epochs is None and start_step:
+            raise OptionError(f"start_step={start_step} without epochs=: say with epochs= where the run ends")
+        if epochs is not None and _integer("epochs", epochs, 1) <= start_epoch and epochs != start_epoch:
+            raise OptionError(f"start_epoch={start_epoch} lies behind the last of epochs={epochs}")
+        tfdata = _import_adapter()
+        example_bytes = self._sources.example_bytes
+        small_files = any(
+            source.access == "files" and source.spec.nbytes < _SMALL_FILE_BYTES for source in self._sources.sources
+        )
+        pace = plan_pace(reader.layout, example_bytes=example_bytes, small_files=small_files)
+        self._sources.pool.keep(
+            example_bytes * reader.layout.batch_size * reader.layout.batches_per_read * (pace.parallel + 2)
+        )
+        return tfdata.build(
+            tfdata.Feed(
+                reader=reader,
+                specs=[_INDEX, *self._specs()] if with_index else self._specs(),
+                structure=self._structure(with_index),
+                pace=pace,
+                unbatch=batch_size is None,
+                epochs=epochs,
+                start_epoch=start_epoch,
+                start_step=start_step,
+                on_error=self._remember,
+            )
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a manifest: paths, sizes, times, header facts, keys, labels, classes; no payload.
+
+        `npyflow.load` opens it without reading a header. A file that has changed since is noticed when it is read.
+
+        Raises
+        ------
+        OptionError
+            If a component is an array in RAM, which has no path.
+        """
+        from npyflow._flow.manifest import save  # the manifest builds flows, so it imports this module
+
+        save(self._content, self._selection, path)
+
+    def close(self) -> None:
+        """Let go of files and memory, here and in all parts of this flow. Batches already handed out stay valid."""
+        self._sources.close()
+
+    def __enter__(self) -> Flow:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        for component in self._content.components:
+            if component.kind == "arrays":
+                raise OptionError(
+                    f"{component.name or 'data'} is an array in RAM: a flow is pickled by path, never with its data; "
+                    f"save the array with np.save and open the flow from the file"
+                )
+        return Flow, (self._content, self._selection)
+
+    # Inside
+
+    def _specs(self) -> list[ArraySpec]:
+        return [source.spec for source in self._sources.sources]
+
+    def _structure(self, with_index: bool) -> Structure[Any]:
+        tree = self._content.structure.tree
+        return Structure(("index", tree)) if with_index else self._content.structure
+
+    def _rows(self, indices: Array) -> Array:
+        return indices if self._selection is None else self._selection[indices]
+
+    def _remember(self, error: Exception) -> None:
+        self._last_error = error
+
+    def _part(self, indices: Array, note: str | None = None) -> Flow:
+        content = self._content
+        if note is not None:
+            content = replace(content, report=replace(content.report, notes=(*content.report.notes, note)))
+        return Flow(content, self._rows(indices), parent=self)
+
+    def _checked(self, indices: Any) -> Array:
+        """Return integer indices in ``[0, len(self))`` from integers that may be negative, or from a mask."""
+        array = np.asarray(indices)
+        n = len(self)
+        if array.dtype == bool:
+            if array.shape != (n,):
+                raise IndexRangeError(f"a mask of shape {array.shape} for {plural(n, 'example')}; expected ({n},)")
+            return np.flatnonzero(array)
+        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+            raise OptionError(f"indices of dtype {array.dtype}, shape {array.shape}; expected integers along one axis")
+        rows = array.astype(np.int64)
+        wrong = np.flatnonzero((rows < -n) | (rows >= n))
+        if wrong.size:
+            index = int(rows[wrong[0]])
+            raise IndexRangeError(f"index {index} is out of range for {plural(n, 'example')}", index=index)
+        return np.where(rows < 0, rows + n, rows)
+
+    def _reader(
+        self,
+        batch_size: int,
+        shuffle: bool | Shuffle,
+        seed: int,
+        drop_remainder: bool,
+        shard: tuple[int, int],
+        with_index: bool,
+    ) -> Reader:
+        if not isinstance(shuffle, bool | Shuffle):
+            raise OptionError(f"shuffle={shuffle!r}: expected True, False or npyflow.Shuffle(...)")
+        how = shuffle if isinstance(shuffle, Shuffle) else Shuffle() if shuffle else None
+        order = Order(len(self), shuffle=how, seed=_integer("seed", seed), shard=shard)
+        layout = plan_layout(
+            examples=len(order),
+            example_bytes=self._sources.example_bytes,
+            batch_size=batch_size,
+            drop_remainder=drop_remainder,
+        )
+        return Reader(
+            sources=self._sources, selection=self._selection, order=order, layout=layout, with_index=with_index
+        )
+
+    def _cut(self, reader: Reader, epoch: int, first_step: int) -> Iterator[Any]:
+        structure, size = self._structure(reader.with_index), reader.layout.batch_size
+        for number in range(reader.layout.reads(first_step)):
+            arrays = reader.read(epoch, first_step, number)
+            for start in range(0, len(arrays[0]), size):
+                yield structure.pack([array[start : start + size] for array in arrays])
+
+
+def _integer(name: str, value: Any, least: int | None = None) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise OptionError(f"{name}={value!r}: expected an integer") from None
+    if least is not None and number < least:
+        raise OptionError(f"{name}={number}: expected at least {least}")
+    return number
+
+
+def _checked_step(start_step: Any, layout: Layout) -> int:
+    step = _integer("start_step", start_step, 0)
+    if step > layout.steps:
+        raise OptionError(f"start_step={step}: an epoch has {plural(layout.steps, 'step')}")
+    return step
+
+
+def _import_adapter() -> Any:
+    try:
+        from npyflow._adapters import tfdata
+    except ModuleNotFoundError as error:
+        if error.name != "tensorflow":
+            raise
+        raise MissingDependencyError(
+            "to_tf needs TensorFlow, which is not installed: pip install 'npyflow[tf]' (or 'npyflow[tf-cpu]'); "
+            "batches() works without it"
+        ) from None
+    return tfdata

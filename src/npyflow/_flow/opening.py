@@ -1,0 +1,232 @@
+"""The front doors: `rows` and `files`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from npyflow._core.errors import BadFilesError, FileError, OptionError, PairingError
+from npyflow._core.spec import DType
+from npyflow._core.structure import Structure, spread, structure_of
+from npyflow._core.text import examples, plural, show_path
+from npyflow._flow.content import Content
+from npyflow._flow.flow import Flow
+from npyflow._sources.component import Component
+from npyflow._sources.labels import Labels, find_labels
+from npyflow._sources.listing import as_path_list, as_path_text, expand, list_files
+from npyflow._sources.pairing import Joined, join, orphans_error
+from npyflow._sources.report import Report
+from npyflow._sources.scan import FileTable, Scan, raise_bad, scan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LABEL = "label"
+
+
+def rows(data: Any, *, dtype: Any = None, access: Any = "auto") -> Flow:
+    """Open arrays whose rows are the examples: every index along axis 0 is one.
+
+    Parameters
+    ----------
+    data : path, array, list or glob pattern of either, or a nested tuple or dict of them
+        A list or pattern means shards of one array, which follow each other in natural order (a list: as given).
+        ``("x.npy", "y.npy")`` gives examples ``(x[i], y[i])``.
+    dtype : dtype, or a tuple or dict of them, optional
+        Cast while reading. A value that does not fit is an error.
+    access : {"auto", "mmap", "read", "ram"}, or a tuple or dict of them
+        ``"mmap"`` maps files, ``"read"`` reads rows by position and never maps, ``"ram"`` loads files now. ``"auto"`` reads
+        large rows by position and maps the rest; it never loads.
+
+    Returns
+    -------
+    Flow
+
+    Raises
+    ------
+    ShapeMismatchError
+        If components differ in length, or shards in shape or dtype.
+    FileFormatError, BadFilesError
+        If a file is no intact ``.npy`` file; all bad files are named.
+    UnsupportedDtypeError
+        If TensorFlow has no such type.
+
+    Examples
+    --------
+    >>> import numpy as np, npyflow as nf
+    >>> flow = nf.rows((np.zeros((100, 28, 28), "float32"), np.arange(100)))
+    >>> len(flow), str(flow.spec[0])
+    (100, 'float32 (28, 28)')
+    >>> x, y = flow[7]
+    >>> x.shape, int(y)
+    ((28, 28), 7)
+    """
+    structure = structure_of(data, "data")
+    dtypes = [_dtype(value) for value in spread(dtype, structure, "dtype")]
+    accesses = [value or "auto" for value in spread(access, structure, "access")]
+    components = tuple(
+        _row_component(name, leaf, one_dtype, one_access)
+        for (name, leaf), one_dtype, one_access in zip(structure.named(), dtypes, accesses, strict=True)
+    )
+    return Flow(Content(structure=Structure(structure.pack(structure.names)), components=components))
+
+
+def files(
+    data: Any,
+    *,
+    labels: Any = None,
+    classes: Sequence[str] | None = None,
+    pattern: str = "**/*.npy",
+    dtype: Any = None,
+    on_bad: Literal["raise", "skip"] = "raise",
+) -> Flow:
+    """Open files that are examples: one ``.npy`` file each.
+
+    Parameters
+    ----------
+    data : folder, pattern, list of paths, or a nested tuple or dict of them
+        Several components are joined by key: the path relative to the component's folder, without the suffix, or
+        what ``{key}`` stands for in a pattern such as ``"mel/{key}-mel.npy"``. Order is natural (``2`` before ``10``),
+        except that a list keeps its own.
+    labels : optional
+        ``"directory"`` (the first folder of the key), a function of the key, a mapping, an `npyflow.Table`, or an
+        array, list or ``.npy`` file in the order of the keys. Examples become ``(inputs, label)``.
+    classes : sequence of str, optional
+        Class names by number, such as another flow's ``classes``. Without it the names found, sorted.
+    pattern : str
+        Which files to take from a folder; case counts. Hidden files and litter are never taken.
+    dtype : dtype, or a tuple or dict of them, optional
+        Cast while reading, labels excepted. A value that does not fit is an error.
+    on_bad : {"raise", "skip"}
+        ``"skip"`` drops examples with a bad or missing file or no label, and lists them in ``flow.report``.
+
+    Returns
+    -------
+    Flow
+
+    Raises
+    ------
+    PairingError
+        If keys do not match, or a label is missing.
+    ShapeMismatchError
+        If the files differ in shape or dtype.
+    FileFormatError, BadFilesError
+        If a file is no intact ``.npy`` file; all bad files are named.
+    MissingFileError
+        If there is no file.
+    """
+    if on_bad not in ("raise", "skip"):
+        raise OptionError(f"on_bad={on_bad!r}: expected 'raise' or 'skip'")
+    structure = structure_of(data, "data")
+    dtypes = [_dtype(value) for value in spread(dtype, structure, "dtype")]
+    names = structure.names
+    listings = [list_files(leaf, pattern, name or "data") for name, leaf in structure.named()]
+    joined = join(listings, names)
+    if joined.orphans and on_bad == "raise":
+        raise orphans_error(joined, names)
+    scans = [scan(paths) for paths in joined.paths]
+    skipped = _bad_examples(joined, scans, on_bad)
+    found = None if labels is None else find_labels(labels, joined.keys, classes)
+    if found is not None and found.missing:
+        skipped |= _unlabelled(found, joined.keys, on_bad)
+    keep = np.array([at for at, key in enumerate(joined.keys) if key not in skipped], np.int64)
+    if not keep.size:
+        raise BadFilesError(f"all {plural(len(joined.keys), 'example')} were skipped: {next(iter(skipped.values()))}")
+    components = [
+        Component(name=name, kind="files", table=_kept(one, keep), dtype=one_dtype)
+        for name, one, one_dtype in zip(names, scans, dtypes, strict=True)
+    ]
+    tree = structure.pack(names)
+    if found is not None:
+        components.append(Component(name=_LABEL, kind="labels", arrays=(found.values[keep],)))
+        tree = (tree, _LABEL)
+    report = _report([listing.left_out for listing in listings], skipped, found)
+    keys = tuple(joined.keys[at] for at in keep.tolist())
+    return Flow(
+        Content(
+            structure=Structure(tree),
+            components=tuple(components),
+            keys=keys,
+            classes=None if found is None else found.classes,
+            report=report,
+        )
+    )
+
+
+def _dtype(value: Any) -> DType | None:
+    if value is None:
+        return None
+    try:
+        return np.dtype(getattr(value, "as_numpy_dtype", value))
+    except TypeError:
+        raise OptionError(f"dtype={value!r}: expected a dtype, such as 'float32'") from None
+
+
+def _row_component(name: str, leaf: Any, dtype: DType | None, access: str) -> Component:
+    """Tell paths from arrays; a list may hold several of either."""
+    label = name or "data"
+    items = leaf if isinstance(leaf, list) else [leaf]
+    texts = [None if _is_array(item) else as_path_text(item) for item in items]
+    if items and all(text is not None for text in texts):
+        paths = [path for text in texts if text is not None for path in expand(text)]
+        found = scan(paths)
+        raise_bad(list(found.bad.values()), len(paths))
+        return Component(name=name, kind="rows", table=found.table, dtype=dtype, access=access)
+    if items and all(_is_array(item) for item in items):
+        return Component(name=name, kind="arrays", arrays=tuple(items), dtype=dtype, access=access)
+    got = (
+        f"a list of {examples(sorted({type(item).__name__ for item in items}))}"
+        if isinstance(leaf, list)
+        else type(leaf).__name__
+    )
+    raise OptionError(
+        f"{label}: expected a path, an array, or a list of paths or of arrays, got {got}; "
+        f"numbers in a list are no array: wrap them in np.asarray"
+    )
+
+
+def _is_array(item: Any) -> bool:
+    return (hasattr(item, "__array__") and getattr(item, "shape", None) != ()) or _is_string_array(item)
+
+
+def _is_string_array(item: Any) -> bool:
+    return as_path_list(item) is not None and not isinstance(item, list)
+
+
+def _bad_examples(joined: Joined, scans: Sequence[Scan], on_bad: str) -> dict[str, str]:
+    """Return the keys to skip, or raise for all bad files at once."""
+    bad: list[FileError] = [error for one in scans for error in one.bad.values()]
+    if on_bad == "raise":
+        raise_bad(bad, sum(map(len, joined.paths)))
+        return {}
+    skipped = {key: f"no file in {', '.join(where)}" for key, where in joined.orphans.items()}
+    for one in scans:
+        skipped |= {joined.keys[at]: str(error) for at, error in one.bad.items()}
+    return skipped
+
+
+def _unlabelled(found: Labels, keys: Sequence[str], on_bad: str) -> dict[str, str]:
+    missing = {keys[at]: why for at, why in found.missing.items()}
+    if on_bad == "raise":
+        extra = f"; labels without a file: {examples(map(show_path, found.extra))}" if found.extra else ""
+        raise PairingError(
+            f"{len(missing):,} of {plural(len(keys), 'file')} have no label: {examples(map(show_path, missing))} "
+            f"({next(iter(missing.values()))}){extra}; add labels, or pass on_bad='skip' to drop these files"
+        )
+    return missing
+
+
+def _kept(one: Scan, keep: np.ndarray[Any, Any]) -> FileTable:
+    """The table of the examples `keep`, which are all good."""
+    if len(keep) == len(one.table) and not one.bad:
+        return one.table
+    return one.table.select(np.searchsorted(one.good, keep))
+
+
+def _report(left_out: list[Counter[str]], skipped: dict[str, str], found: Labels | None) -> Report:
+    total: Counter[str] = sum(left_out, Counter())
+    if found is None:
+        return Report(left_out=total, skipped=skipped)
+    return Report(left_out=total, skipped=skipped, extra_labels=found.extra, matches=found.matches)

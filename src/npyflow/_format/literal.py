@@ -1,0 +1,143 @@
+"""The subset of Python literals that ``.npy`` headers are written in.
+
+Headers are parsed, never evaluated. Dicts, tuples, lists, strings, integers, ``True``, ``False`` and ``None``; one pass,
+bounded depth, memory in proportion to the text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+MAX_DEPTH = 32
+
+_TOKEN = re.compile(
+    r"""[ \t\r\n\f\0]*(?:
+        (?P<punct>[{}()\[\],:])
+      | (?P<int>[-+]?[0-9]{1,40}(?![0-9A-KM-Za-z_.]))L?
+      | (?P<name>[A-Za-z_]{1,5}(?![A-Za-z0-9_.'"]))
+      | [ubUB]?'(?P<single>(?:[^'\\\n]|\\[^\n])*)'
+      | [ubUB]?"(?P<double>(?:[^"\\\n]|\\[^\n])*)"
+      | (?P<end>\Z)
+    )""",
+    re.VERBOSE,
+)
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)")
+_ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t", "r": "\r"}
+_NAMES = {"True": True, "False": False, "None": None}
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+
+
+class LiteralError(ValueError):
+    """The text is no literal; the message says where."""
+
+
+def parse_literal(text: str) -> Any:
+    """Return the value that `text` writes.
+
+    Raises
+    ------
+    LiteralError
+        If the text is anything else, or nests deeper than `MAX_DEPTH`.
+    """
+    parser = _Parser(text)
+    value = parser.value(0)
+    if parser.kind != "end":
+        raise parser.error("the end")
+    return value
+
+
+class _Parser:
+    """One token of look-ahead over `text`."""
+
+    __slots__ = ("_at", "_next", "_text", "kind", "token")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._next = 0
+        self.advance()
+
+    def advance(self) -> None:
+        self._at = self._next
+        match = _TOKEN.match(self._text, self._next)
+        if match is None:
+            self.kind, self.token = "other", self._text[self._next : self._next + 12]
+            return
+        self.kind = str(match.lastgroup)
+        self.token = match[self.kind]
+        self._next = match.end()
+
+    def error(self, expected: str) -> LiteralError:
+        found = repr(self._text[self._at : self._at + 20].lstrip()) if self.kind != "end" else "the end"
+        return LiteralError(f"expected {expected} at character {self._at}, found {found}")
+
+    def value(self, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise LiteralError(f"nests deeper than {MAX_DEPTH} levels at character {self._at}")
+        kind, token = self.kind, self.token
+        if kind == "punct" and token in _CLOSING:
+            return self._dict(depth) if token == "{" else self._sequence(depth, token)
+        if kind == "int":
+            self.advance()
+            return int(token)
+        if kind == "name" and token in _NAMES:
+            self.advance()
+            return _NAMES[token]
+        if kind in ("single", "double"):
+            self.advance()
+            return _unescape(token)
+        raise self.error("a value")
+
+    def _is(self, punct: str) -> bool:
+        return self.kind == "punct" and self.token == punct
+
+    def _sequence(self, depth: int, opening: str) -> Any:
+        closing = _CLOSING[opening]
+        items: list[Any] = []
+        comma = False
+        self.advance()
+        while not self._is(closing):
+            items.append(self.value(depth + 1))
+            comma = self._comma(closing)
+        self.advance()
+        if opening == "[":
+            return items
+        # (6) is a parenthesised number in Python, no tuple.
+        return tuple(items) if comma or len(items) != 1 else items[0]
+
+    def _dict(self, depth: int) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        self.advance()
+        while not self._is("}"):
+            if self.kind not in ("single", "double"):
+                raise self.error("a quoted key")
+            key = self.value(depth + 1)
+            if not self._is(":"):
+                raise self.error("':'")
+            self.advance()
+            found[key] = self.value(depth + 1)
+            self._comma("}")
+        self.advance()
+        return found
+
+    def _comma(self, closing: str) -> bool:
+        """Step over a comma; without one the container must close here."""
+        if self._is(","):
+            self.advance()
+            return True
+        if not self._is(closing):
+            raise self.error(f"',' or '{closing}'")
+        return False
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(_escaped, text) if "\\" in text else text
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = match[1]
+    if code[0] in "xuU" and len(code) > 1:
+        return chr(int(code[1:], 16))
+    if code not in _ESCAPES:
+        raise LiteralError(f"unknown escape {match[0]!r}")
+    return _ESCAPES[code]

@@ -1,0 +1,114 @@
+"""How an epoch is cut: into batches for the model, and into reads of several batches for the engine."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from npyflow._core.errors import OptionError
+
+# Several small batches share one Python call; larger reads would fall out of the processor's cache.
+READ_BYTES = 3 << 20
+# From here on a batch is a read of its own.
+WHOLE_BATCH_BYTES = 1 << 20
+# All reads in flight together.
+BUDGET_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The reads of one epoch.
+
+    Parameters
+    ----------
+    examples : int
+        In the epoch.
+    batch_size : int
+        Examples a step.
+    drop_remainder : bool
+        Leave out a last batch that is not full.
+    batches_per_read : int
+        Steps that one read serves.
+    """
+
+    examples: int
+    batch_size: int
+    drop_remainder: bool
+    batches_per_read: int
+
+    @property
+    def steps(self) -> int:
+        """Batches in an epoch."""
+        full, rest = divmod(self.examples, self.batch_size)
+        return full + (rest > 0 and not self.drop_remainder)
+
+    @property
+    def end(self) -> int:
+        """Examples that are delivered in an epoch."""
+        return min(self.examples, self.steps * self.batch_size)
+
+    def reads(self, first_step: int) -> int:
+        """Number of reads from `first_step` to the end of the epoch."""
+        return -(-(self.steps - first_step) // self.batches_per_read)
+
+    def span(self, first_step: int, read: int) -> tuple[int, int]:
+        """Positions ``[start, stop)`` of one read of an epoch that begins at `first_step`."""
+        start = (first_step + read * self.batches_per_read) * self.batch_size
+        return start, min(start + self.batches_per_read * self.batch_size, self.end)
+
+
+def plan_layout(*, examples: int, example_bytes: int, batch_size: int, drop_remainder: bool) -> Layout:
+    """Choose how many batches a read serves.
+
+    Raises
+    ------
+    OptionError
+        If `batch_size` is below 1.
+    """
+    if not isinstance(batch_size, int) or batch_size < 1:
+        raise OptionError(f"batch_size={batch_size!r}: expected an integer of at least 1, or None for single examples")
+    batch_bytes = max(1, example_bytes * batch_size)
+    fitting = 1 if batch_bytes >= WHOLE_BATCH_BYTES else max(1, READ_BYTES // batch_bytes)
+    # An example without bytes, or with a few, is no reason to read millions of them at once.
+    fitting = min(fitting, max(1, 65536 // batch_size))
+    return Layout(examples=examples, batch_size=batch_size, drop_remainder=drop_remainder, batches_per_read=fitting)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How far the engine runs ahead.
+
+    Parameters
+    ----------
+    parallel : int
+        Reads at one time.
+    prefetch : int
+        Batches that wait for the model.
+    """
+
+    parallel: int
+    prefetch: int
+
+
+def plan_pace(layout: Layout, *, example_bytes: int, small_files: bool) -> Pace:
+    """Choose from the size of a read, within `BUDGET_BYTES`.
+
+    Parameters
+    ----------
+    layout : Layout
+        The reads.
+    example_bytes : int
+        Of all components together.
+    small_files : bool
+        Reads are many short system calls. Such threads would wait for each other's Python lock.
+    """
+    read_bytes = max(1, example_bytes * layout.batch_size * layout.batches_per_read)
+    affordable = max(1, BUDGET_BYTES // read_bytes - 2)
+    parallel = 1 if small_files else min(affordable, _cpus())
+    prefetch = min(8, 2 * layout.batches_per_read) if layout.batches_per_read > 1 else min(affordable, 2)
+    return Pace(parallel=max(1, parallel), prefetch=max(1, prefetch))
+
+
+def _cpus() -> int:
+    """Processors this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,1 @@
+"""Sources, order and layout put together: NumPy batches in borrowed buffers."""

@@ -1,0 +1,1 @@
+"""Where examples are: listing, scanning, joining and reading. Nothing here knows about order or batches."""

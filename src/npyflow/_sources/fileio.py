@@ -1,0 +1,109 @@
+"""Reading bytes into place: the few system calls that everything else is built on."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Path = str | bytes
+
+# O_CLOEXEC: no handle leaks into child processes. O_BINARY: Windows would translate line ends.
+OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+# Linux stops one call at 2,147,479,552 bytes; asking for less keeps the arithmetic whole.
+_MAX_CALL_BYTES = 1 << 30
+
+
+def open_for_read(path: Path) -> int:
+    """Return a descriptor; the caller closes it."""
+    return os.open(path, OPEN_FLAGS)
+
+
+if hasattr(os, "preadv"):
+
+    def read_pair(fd: int, head: bytearray, body: memoryview) -> int:
+        """Fill `head` and then `body` from the start of the file, with one system call if it can be.
+
+        Returns
+        -------
+        int
+            Bytes read; fewer than asked only at the end of the file.
+        """
+        got = os.preadv(fd, (head, body), 0)
+        wanted = len(head) + len(body)
+        while 0 < got < wanted:
+            more = _continue_pair(fd, head, body, got)
+            if not more:
+                break
+            got += more
+        return got
+
+    def _continue_pair(fd: int, head: bytearray, body: memoryview, got: int) -> int:
+        if got < len(head):
+            return os.preadv(fd, (memoryview(head)[got:], body[:_MAX_CALL_BYTES]), got)
+        start = got - len(head)
+        return os.preadv(fd, (body[start : start + _MAX_CALL_BYTES],), got)
+
+    def _read_some(fd: int, body: memoryview, offset: int) -> int:
+        return os.preadv(fd, (body,), offset)
+
+    def read_start(fd: int, count: int) -> bytes:
+        """Return the first `count` bytes, or as many as there are."""
+        return os.pread(fd, count, 0)
+
+else:  # Windows: no positional reads, so one reader at a time moves a descriptor's position
+    _POSITION = threading.Lock()
+
+    def read_pair(fd: int, head: bytearray, body: memoryview) -> int:
+        """Fill `head` and then `body` from the start of the file; return bytes read."""
+        got = read_at(fd, memoryview(head), 0)
+        return got if got < len(head) else got + read_at(fd, body, got)
+
+    def _read_some(fd: int, body: memoryview, offset: int) -> int:
+        with _POSITION, open(fd, "rb", buffering=0, closefd=False) as file:
+            file.seek(offset)
+            return file.readinto(body) or 0
+
+    def read_start(fd: int, count: int) -> bytes:
+        """Return the first `count` bytes, or as many as there are."""
+        with _POSITION:
+            os.lseek(fd, 0, os.SEEK_SET)
+            return os.read(fd, count)
+
+
+def read_at(fd: int, body: memoryview, offset: int) -> int:
+    """Fill `body` from `offset`; return bytes read, fewer than asked only at the end of the file."""
+    got = 0
+    while got < len(body):
+        more = _read_some(fd, body[got : got + _MAX_CALL_BYTES], offset + got)
+        if not more:
+            break
+        got += more
+    return got
+
+
+def write_atomically(path: str | os.PathLike[str], parts: Sequence[bytes]) -> None:
+    """Write a file under a temporary name and rename it: readers see the old one or the new one, never a half.
+
+    Raises
+    ------
+    OSError
+        Whatever the file system says; the temporary file is gone then.
+    """
+    target = os.fspath(path)
+    temporary = f"{target}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "wb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise

@@ -1,0 +1,105 @@
+"""Open files, few at a time, each known to be the file that was scanned."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from npyflow._core.errors import FileError
+from npyflow._core.text import show_path
+from npyflow._sources.fileio import open_for_read, read_start
+from npyflow._sources.scan import FileTable, changed
+
+Array = np.ndarray[Any, Any]
+
+_MOST_HANDLES = 64
+
+
+def handle_limit() -> int:
+    """Handles to hold at most: far below the process's limit, since a mapped one costs two descriptors."""
+    try:
+        import resource  # POSIX only
+    except ImportError:
+        return _MOST_HANDLES
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST_HANDLES if soft == resource.RLIM_INFINITY else max(4, min(_MOST_HANDLES, soft // 8))
+
+
+class Handle:
+    """One open file. Closed when the last reader lets go of it."""
+
+    __slots__ = ("fd", "payload")
+
+    def __init__(self, table: FileTable, at: int, mapped: bool) -> None:
+        self.fd = -1
+        path, header = table.paths[at], table.header(at)
+        try:
+            self.fd = open_for_read(path)
+            table.check_unchanged(at, os.fstat(self.fd))
+            same = read_start(self.fd, header.offset) == header.raw
+            # The map keeps a descriptor of its own, and dies with the last view of it.
+            self.payload: Array | None = None
+            if mapped:
+                whole = mmap.mmap(self.fd, 0, access=mmap.ACCESS_READ)
+                self.payload = np.frombuffer(whole, np.uint8)[header.offset :]
+        except FileNotFoundError:
+            raise changed(path, "it is gone") from None
+        except OSError as error:
+            raise FileError(f"{show_path(path)}: {error.strerror}", path=path) from None
+        if not same:
+            raise changed(path, "it has another header")
+
+    def __del__(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+
+
+class Handles:
+    """The files of a table, opened on demand, the least recently used closed first.
+
+    Parameters
+    ----------
+    table : FileTable
+        The files as scanned.
+    mapped : bool
+        Map them as well.
+    """
+
+    def __init__(self, table: FileTable, mapped: bool) -> None:
+        self.table = table
+        self.mapped = mapped
+        self._limit = handle_limit()
+        self._open: OrderedDict[int, Handle] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, at: int) -> Handle:
+        """Return the open file `at`, after a look at whether the path still names it.
+
+        Raises
+        ------
+        FileChangedError
+            If the file was replaced, truncated, rewritten or removed since the scan.
+        """
+        with self._lock:
+            handle = self._open.get(at)
+            if handle is None:
+                handle = self._open[at] = Handle(self.table, at, self.mapped)
+                if len(self._open) > self._limit:
+                    self._open.popitem(last=False)
+                return handle
+            self._open.move_to_end(at)
+        try:
+            self.table.check_unchanged(at, os.stat(self.table.paths[at]))
+        except FileNotFoundError:
+            raise changed(self.table.paths[at], "it is gone") from None
+        return handle
+
+    def close(self) -> None:
+        """Close every file that no read is using at this moment; those close when the read ends."""
+        with self._lock:
+            self._open.clear()

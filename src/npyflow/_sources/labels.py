@@ -1,0 +1,241 @@
+"""Labels for keys: from folders, a function, a mapping, a table, or an array in key order."""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npyflow._core.errors import MissingFileError, NpyflowWarning, OptionError, PairingError, ShapeMismatchError
+from npyflow._core.text import examples, natural_key, plural, show_path
+from npyflow._sources.listing import as_path_text
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Labels from a CSV file with a header line.
+
+    Parameters
+    ----------
+    path : path
+        Comma separated, UTF-8 with or without a byte order mark.
+    key : str
+        Column with the keys. Keys stay text: ``007`` is not ``7``. A key without folders also matches a file of that
+        name in any folder, if there is only one.
+    value : str or sequence of str
+        Column with the labels; several columns make a vector. Whole numbers become int64, other numbers float64, text
+        becomes classes.
+
+    Raises
+    ------
+    OptionError
+        If `value` is an empty sequence.
+    """
+
+    path: str | os.PathLike[str]
+    key: str
+    value: str | Sequence[str]
+
+    def __post_init__(self) -> None:
+        if not self.value:
+            raise OptionError("Table(value=...) is empty; expected a column name or several")
+
+    def read(self) -> dict[str, Any]:
+        """Return key to label.
+
+        Raises
+        ------
+        MissingFileError
+            If there is no such file.
+        PairingError
+            If a column is missing or a key is there twice.
+        """
+        name = show_path(self.path)
+        try:
+            with open(self.path, encoding="utf-8-sig", newline="") as file:
+                rows = list(csv.DictReader(file))
+        except FileNotFoundError:
+            raise MissingFileError(f"{name}: no such file", path=str(self.path)) from None
+        columns = [self.value] if isinstance(self.value, str) else list(self.value)
+        have = list(rows[0]) if rows else []
+        if lacking := [column for column in (self.key, *columns) if column not in have]:
+            raise PairingError(f"{name} has no column {examples(lacking)}; it has {examples(have, 20) or 'no rows'}")
+        doubled = [key for key, count in Counter(row[self.key] for row in rows).items() if count > 1]
+        if doubled:
+            raise PairingError(f"{name}: {plural(len(doubled), 'key')} occur more than once: {examples(doubled)}")
+        texts = [[row[column] for column in columns] for row in rows]
+        values = _numbers(texts)
+        return {
+            row[self.key]: value[0] if isinstance(self.value, str) else value
+            for row, value in zip(rows, values, strict=True)
+        }
+
+
+def _numbers(texts: list[list[str]]) -> list[list[Any]]:
+    """Parse all values as int, else all as float, else leave all as text."""
+    for parse in (int, float):
+        try:
+            return [[parse(text) for text in row] for row in texts]
+        except (TypeError, ValueError):
+            continue
+    return [list(row) for row in texts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """Labels found for keys.
+
+    Parameters
+    ----------
+    values : array (keys, ...)
+        Rows of keys in `missing` are meaningless.
+    classes : tuple of str or None
+        What the class numbers mean.
+    missing : dict of int to str
+        Positions of keys without a label, and why.
+    extra : tuple of str
+        Labels that belong to no key.
+    matches : tuple of (str, str)
+        First and last keys with their labels, if matched by position.
+    """
+
+    values: Array
+    classes: tuple[str, ...] | None
+    missing: dict[int, str]
+    extra: tuple[str, ...] = ()
+    matches: tuple[tuple[str, str], ...] = ()
+
+
+def find_labels(labels: Any, keys: Sequence[str], classes: Sequence[str] | None) -> Labels:
+    """Find the label of every key.
+
+    Parameters
+    ----------
+    labels : "directory", callable, mapping, Table, array or path of a ``.npy`` file
+        See `npyflow.files`.
+    keys : sequence of str
+        In order.
+    classes : sequence of str, optional
+        Class names that fix their numbers.
+
+    Raises
+    ------
+    PairingError, ShapeMismatchError, OptionError
+        If labels cannot be matched to keys, or are of no use.
+    """
+    if isinstance(labels, Table):
+        found = _look_up(_by_stem(labels.read(), keys), keys, show_path(labels.path))
+    elif isinstance(labels, str) and labels == "directory":
+        found = _from_folders(keys)
+    elif callable(labels):
+        found = [labels(key) for key in keys], {}, ()
+    elif hasattr(labels, "keys") and hasattr(labels, "__getitem__"):
+        found = _look_up(labels, keys, "labels")
+    else:
+        return _in_order(labels, keys, classes)
+    values, missing, extra = found
+    if len(missing) == len(keys):
+        raise PairingError(f"labels: no key has one; keys look like {examples(map(show_path, keys), 3)}; {missing[0]}")
+    filler = next(value for at, value in enumerate(values) if at not in missing)
+    array, names = _number(
+        _stack([filler if at in missing else value for at, value in enumerate(values)], keys), classes
+    )
+    return Labels(values=array, classes=names, missing=missing, extra=extra)
+
+
+_Found = tuple[list[Any], dict[int, str], tuple[str, ...]]
+
+
+def _look_up(table: Mapping[str, Any], keys: Sequence[str], where: str) -> _Found:
+    missing = {at: f"no label in {where}" for at, key in enumerate(keys) if key not in table}
+    values = [None if at in missing else table[key] for at, key in enumerate(keys)]
+    have = set(keys)
+    return values, missing, tuple(str(key) for key in table if key not in have)
+
+
+def _by_stem(table: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """Let a table's plain names match keys in folders, where a name is in one folder only."""
+    stems = Counter(key.rpartition("/")[2] for key in keys)
+    full = {stem: key for key in keys if stems[stem := key.rpartition("/")[2]] == 1}
+    known = set(keys)
+    return {key if key in known else full.get(key, key): value for key, value in table.items()}
+
+
+def _from_folders(keys: Sequence[str]) -> _Found:
+    missing = {at: "the file is in no class folder" for at, key in enumerate(keys) if "/" not in key}
+    return [key.partition("/")[0] for key in keys], missing, ()
+
+
+def _in_order(labels: Any, keys: Sequence[str], classes: Sequence[str] | None) -> Labels:
+    path = as_path_text(labels)
+    if path is not None and not path.endswith(".npy"):
+        raise OptionError(
+            f"labels={path!r}: expected 'directory', a .npy file, an array, a mapping, a callable or npyflow.Table"
+        )
+    if path is not None:
+        try:
+            labels = np.load(path, allow_pickle=False)
+        except FileNotFoundError:
+            raise MissingFileError(f"labels: {show_path(path)}: no such file", path=path) from None
+        except ValueError as error:
+            raise PairingError(f"labels: {show_path(path)}: {error}") from None
+    values = _stack(labels, keys) if isinstance(labels, list | tuple) else np.asarray(labels)
+    if values.ndim == 0 or len(values) != len(keys):
+        count = "a scalar" if values.ndim == 0 else plural(len(values), "label")
+        raise ShapeMismatchError(
+            f"{count} for {plural(len(keys), 'file')}; expected one for each, in the order of the keys"
+        )
+    if list(keys) != sorted(keys) and list(keys) == sorted(keys, key=natural_key):
+        warnings.warn(
+            f"labels are matched by position to keys in natural order ({keys[0]} … {keys[-1]}), which differs from "
+            f"plain alphabetical order: compare the matches in flow.report with what the labels were made for",
+            NpyflowWarning,
+            stacklevel=4,
+        )
+    array, names = _number(values, classes)
+    ends = [*range(min(3, len(keys))), *range(max(3, len(keys) - 3), len(keys))]
+    matches = tuple((keys[at], str(values[at])) for at in ends)
+    return Labels(values=array, classes=names, missing={}, matches=matches)
+
+
+def _stack(values: Sequence[Any], keys: Sequence[str]) -> Array:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        array = np.asarray(None)
+    if array.dtype.kind not in "biufcU":
+        kinds = sorted({type(value).__name__ for value in values})
+        raise OptionError(
+            f"labels: expected numbers, strings or arrays of one shape for every key, got {examples(kinds)} "
+            f"(for {examples(map(show_path, keys), 2)})"
+        )
+    return array
+
+
+def _number(values: Array, classes: Sequence[str] | None) -> tuple[Array, tuple[str, ...] | None]:
+    """Turn class names into numbers; keep numbers, and check them if `classes` are given."""
+    if values.dtype.kind != "U":
+        if classes is not None and values.size and not (values.min() >= 0 and values.max() < len(classes)):
+            raise OptionError(
+                f"labels reach from {values.min()} to {values.max()}, but classes= has {len(classes)} names"
+            )
+        return values, None if classes is None else tuple(classes)
+    found = sorted(set(values.ravel().tolist()))
+    names = tuple(found) if classes is None else tuple(map(str, classes))
+    if len(set(names)) != len(names):
+        raise OptionError(f"classes={names!r} names a class twice")
+    if unknown := [name for name in found if name not in set(names)]:
+        raise PairingError(f"labels {examples(map(repr, unknown))} are not in classes={names!r}")
+    numbers = {name: number for number, name in enumerate(names)}
+    flat = [numbers[name] for name in values.ravel().tolist()]
+    return np.array(flat, np.int64).reshape(values.shape), names
