@@ -19,7 +19,7 @@ from npyflow._core.errors import (
 )
 from npyflow._core.spec import ArraySpec, Shuffle
 from npyflow._flow.flow import Flow
-from npyflow._flow.opening import files, rows
+from npyflow._flow.opening import files, load, rows
 from npyflow._sources.labels import Table
 
 __version__ = "0.1.0"
@@ -46,5 +46,6 @@ __all__ = [
     "UnsupportedDtypeError",
     "__version__",
     "files",
+    "load",
     "rows",
 ]

@@ -40,7 +40,7 @@ class Feed:
     structure : Structure
         To pack them into.
     pace : Pace
-        Parallel reads and prefetch.
+        How far reads run ahead.
     unbatch : bool
         Deliver single examples.
     epochs : int or None
@@ -60,7 +60,7 @@ class Feed:
     start_epoch: int
     start_step: int
     on_error: Callable[[Exception], None]
-    _next_epoch: int = field(init=False, default=0)
+    _next_epoch: int = field(init=False)
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -114,8 +114,8 @@ class _Entry:
 def _anchor(feed: Feed) -> Any:
     """Return a tensor that names `feed`, and keeps it in `_feeds` for as long as the tensor is held anywhere.
 
-    The tensor aliases memory of the entry, by DLPack, and the dataset captures the tensor. When the last dataset, iterator
-    or traced function goes, TensorFlow releases the memory and with it the entry.
+    The tensor aliases memory of the entry, by DLPack, and the dataset captures the tensor. When the last dataset,
+    iterator or traced function goes, TensorFlow releases the memory and with it the entry.
     """
     return tf.experimental.dlpack.from_dlpack(np.asarray(_Entry(feed)).__dlpack__())
 
@@ -137,8 +137,7 @@ def build(feed: Feed) -> Any:
     """
     with tf.init_scope(), tf.device("CPU:0"):
         anchor = _anchor(feed)
-        dataset = _epochs(feed, anchor).flat_map(lambda epoch: _epoch(feed, anchor, epoch))
-        dataset = dataset.prefetch(feed.pace.prefetch) if feed.pace.prefetch else dataset
+        dataset = _one_pass(feed, anchor) if feed.epochs is None else _epochs(feed, anchor, feed.epochs)
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(_cardinality(feed)))
         options = tf.data.Options()
         # Every worker may read every file; what it must not read twice are examples.
@@ -146,34 +145,48 @@ def build(feed: Feed) -> Any:
         return dataset.with_options(options)
 
 
-def _epochs(feed: Feed, anchor: Any) -> Any:
-    """The epochs of one pass: given ones, or one that is numbered when the pass begins."""
-    if feed.epochs is not None:
-        return tf.data.Dataset.range(feed.start_epoch, feed.epochs)
-    return tf.data.Dataset.range(1).map(
-        lambda number: tf.ensure_shape(tf.numpy_function(_serve_epoch, [anchor, number], tf.int64, stateful=False), ())
-    )
+def _one_pass(feed: Feed, anchor: Any) -> Any:
+    """One epoch, numbered when its first read is made; a checkpoint carries the number."""
+
+    def number(epoch: Any, read: Any) -> Any:
+        def draw() -> Any:
+            return tf.ensure_shape(tf.numpy_function(_serve_epoch, [anchor, read], tf.int64, stateful=False), ())
+
+        epoch = tf.cond(epoch < 0, draw, lambda: epoch)
+        return epoch, (epoch, read)
+
+    reads = tf.data.Dataset.range(feed.reader.layout.reads(0))
+    return _batches(feed, anchor, reads.scan(tf.constant(-1, tf.int64), number))
 
 
-def _epoch(feed: Feed, anchor: Any, epoch: Any) -> Any:
-    """The batches of one epoch. Inside, so that a short last batch is not filled up from the next epoch."""
+def _epochs(feed: Feed, anchor: Any, epochs: int) -> Any:
+    """Epochs one after another; each is batched by itself, so that a short last batch is not filled from the next."""
     layout = feed.reader.layout
-    reads = tf.where(
-        tf.equal(epoch, feed.start_epoch),
-        tf.constant(layout.reads(feed.start_step), tf.int64),
-        tf.constant(layout.reads(0), tf.int64),
-    )
+
+    def one(epoch: Any) -> Any:
+        first, full = (tf.constant(layout.reads(step), tf.int64) for step in (feed.start_step, 0))
+        reads = tf.data.Dataset.range(tf.where(tf.equal(epoch, feed.start_epoch), first, full))
+        return _batches(feed, anchor, reads.map(lambda read: (epoch, read)))
+
+    return tf.data.Dataset.range(feed.start_epoch, epochs).flat_map(one)
+
+
+def _batches(feed: Feed, anchor: Any, reads: Any) -> Any:
+    """From numbered reads to batches."""
+    layout, pace = feed.reader.layout, feed.pace
     # A batch that is a read of its own is full by plan where remainders are dropped.
     whole = layout.batches_per_read == 1 and layout.drop_remainder and not feed.unbatch
 
-    def read(number: Any) -> Any:
+    def read(epoch: Any, number: Any) -> Any:
         types = [tf.as_dtype(spec.dtype) for spec in feed.specs]
         arrays = tf.numpy_function(_serve_read, [anchor, epoch, number], types, stateful=False)
         for array, spec in zip(arrays, feed.specs, strict=True):
             array.set_shape((layout.batch_size if whole else None, *spec.shape))
         return feed.structure.pack(arrays)
 
-    dataset = tf.data.Dataset.range(reads).map(read, num_parallel_calls=feed.pace.parallel, deterministic=True)
+    dataset = reads.map(read, num_parallel_calls=pace.parallel, deterministic=True)
+    if pace.ahead:
+        dataset = dataset.prefetch(pace.ahead)
     if feed.unbatch:
         return dataset.unbatch()
     if layout.batches_per_read > 1:

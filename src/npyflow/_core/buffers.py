@@ -23,24 +23,35 @@ Array = np.ndarray[Any, Any]
 ALIGNMENT = 64
 
 
+class _Buffer:
+    """A piece of memory with its first aligned address, which costs as much to find as a short read."""
+
+    __slots__ = ("memory", "size", "start")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.memory = np.empty(size + ALIGNMENT, np.uint8)
+        address = self.memory.ctypes.data
+        self.start = address + (-address) % ALIGNMENT
+
+
 class _Lease:
     """Owner of one buffer on loan; gives it back to the pool when it dies."""
 
-    __slots__ = ("__array_interface__", "_pool", "_raw")
+    __slots__ = ("__array_interface__", "_buffer", "_pool")
 
-    def __init__(self, raw: Array, nbytes: int, pool: BufferPool) -> None:
-        start = raw.ctypes.data
-        self._raw = raw
+    def __init__(self, buffer: _Buffer, nbytes: int, pool: BufferPool) -> None:
+        self._buffer = buffer
         self._pool = pool
         self.__array_interface__ = {
             "shape": (nbytes,),
             "typestr": "|u1",
-            "data": (start + (-start) % ALIGNMENT, False),
+            "data": (buffer.start, False),
             "version": 3,
         }
 
     def __del__(self) -> None:
-        self._pool._give_back(self._raw)
+        self._pool._give_back(self._buffer)
 
 
 class BufferPool:
@@ -59,7 +70,7 @@ class BufferPool:
     def __init__(self, keep_bytes: int) -> None:
         self._keep_bytes = keep_bytes
         # Oldest first. A handful of buffers: a search beats a table of sizes, and the front is what to trim.
-        self._idle: list[Array] = []
+        self._idle: list[_Buffer] = []
         self._idle_bytes = 0
         # Re-entrant: a lease may die, and give back, at any allocation made inside the lock.
         self._lock = threading.RLock()
@@ -70,10 +81,8 @@ class BufferPool:
         if nbytes == 0:
             return np.empty(shape, dtype)
         size = _size_class(nbytes)
-        raw = self._take(size)
-        if raw is None:
-            raw = np.empty(size + ALIGNMENT, np.uint8)
-        return np.asarray(_Lease(raw, nbytes, self)).view(dtype).reshape(shape)
+        buffer = self._take(size) or _Buffer(size)
+        return np.asarray(_Lease(buffer, nbytes, self)).view(dtype).reshape(shape)
 
     def keep(self, keep_bytes: int) -> None:
         """Raise the idle memory that is kept to at least `keep_bytes`."""
@@ -91,20 +100,20 @@ class BufferPool:
         """Bytes that wait for the next loan."""
         return self._idle_bytes
 
-    def _take(self, size: int) -> Array | None:
+    def _take(self, size: int) -> _Buffer | None:
         with self._lock:
             for at in range(len(self._idle) - 1, -1, -1):
-                if self._idle[at].nbytes == size + ALIGNMENT:
-                    self._idle_bytes -= size + ALIGNMENT
+                if self._idle[at].size == size:
+                    self._idle_bytes -= size
                     return self._idle.pop(at)
         return None
 
-    def _give_back(self, raw: Array) -> None:
+    def _give_back(self, buffer: _Buffer) -> None:
         with self._lock:
-            self._idle.append(raw)
-            self._idle_bytes += raw.nbytes
+            self._idle.append(buffer)
+            self._idle_bytes += buffer.size
             while self._idle_bytes > self._keep_bytes:
-                self._idle_bytes -= self._idle.pop(0).nbytes
+                self._idle_bytes -= self._idle.pop(0).size
 
 
 def _size_class(nbytes: int) -> int:

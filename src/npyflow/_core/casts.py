@@ -63,7 +63,7 @@ def cast_into(source: Array, out: Array) -> int | None:
         if out.dtype.kind in "fc":
             fits &= np.isfinite(out) & _not_rounded_to_limit(source, out.dtype)
         elif out.dtype.kind in "iu":
-            fits &= source < float(np.iinfo(out.dtype).max + 1)  # type: ignore[arg-type]
+            fits &= source < float(np.iinfo(out.dtype).max + 1)
     return _first_false(fits)
 
 
@@ -76,7 +76,7 @@ def _is_exact(source: DType, target: DType) -> bool:
 
 
 def _mantissa_bits(dtype: DType) -> int:
-    return int(np.finfo(dtype).nmant) + 1  # type: ignore[arg-type]
+    return int(np.finfo(dtype).nmant) + 1  # type: ignore[type-var]
 
 
 def _not_rounded_to_limit(source: Array, target: DType) -> Array:
@@ -97,7 +97,7 @@ def _round_into(source: Array, out: Array) -> int | None:
 
 
 def _narrow_into(source: Array, out: Array) -> int | None:
-    have, want = np.iinfo(source.dtype), np.iinfo(out.dtype)  # type: ignore[arg-type]
+    have, want = np.iinfo(source.dtype), np.iinfo(out.dtype)
     low, high = max(have.min, want.min), min(have.max, want.max)
     if source.size and (source.min() < low or source.max() > high):
         return _first_false((source >= low) & (source <= high))

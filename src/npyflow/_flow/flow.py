@@ -13,6 +13,7 @@ from npyflow._core.spec import ArraySpec, Shuffle
 from npyflow._core.structure import Structure
 from npyflow._core.text import human_bytes, plural
 from npyflow._flow.content import Content
+from npyflow._flow.manifest import save_content
 from npyflow._flow.split import check_no_empty, part_bounds, split_keys, split_rows
 from npyflow._order.layout import Layout, plan_layout, plan_pace
 from npyflow._order.order import Order
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
 
+    from npyflow._sources.component import SourceSet
     from npyflow._sources.report import Report
 
 Array = np.ndarray[Any, Any]
@@ -35,15 +37,15 @@ _SMALL_FILE_BYTES = 64 * 1024
 class Flow:
     """Examples that are read when they are needed.
 
-    Made by `npyflow.rows`, `npyflow.files` and `npyflow.load`. A flow is a sequence: ``len(flow)``, ``flow[3]`` (an example),
-    ``flow[:100]`` or ``flow[indices]`` (a smaller flow over the same files). It is pickled by path, so data loaders
-    of other frameworks can send it to their workers.
+    Made by `npyflow.rows`, `npyflow.files` and `npyflow.load`. A flow is a sequence: ``len(flow)``, ``flow[3]`` (an
+    example), ``flow[:100]`` or ``flow[indices]`` (a smaller flow over the same files). It is pickled by path, so data
+    loaders of other frameworks can send it to their workers.
     """
 
     def __init__(self, content: Content, selection: Array | None = None, *, parent: Flow | None = None) -> None:
         self._content = content
         self._selection = selection
-        self._sources = content.open() if parent is None else parent._sources
+        self._sources: SourceSet = content.open() if parent is None else parent._sources
         self._last_error: Exception | None = None
 
     # What it holds
@@ -103,7 +105,8 @@ class Flow:
         return "\n".join(lines + [f"  {line}" for line in self.report.lines()])
 
     def __repr__(self) -> str:
-        return f"<npyflow.Flow of {plural(len(self), 'example')}: {self._content.structure.pack(list(map(str, self._specs())))}>"
+        components = self._content.structure.pack([str(spec) for spec in self._specs()])
+        return f"<npyflow.Flow of {plural(len(self), 'example')}: {components}>"
 
     # Examples and parts
 
@@ -245,9 +248,8 @@ class Flow:
             source.access == "files" and source.spec.nbytes < _SMALL_FILE_BYTES for source in self._sources.sources
         )
         pace = plan_pace(reader.layout, example_bytes=example_bytes, small_files=small_files)
-        self._sources.pool.keep(
-            example_bytes * reader.layout.batch_size * reader.layout.batches_per_read * (pace.parallel + 2)
-        )
+        read_bytes = example_bytes * reader.layout.batch_size * reader.layout.batches_per_read
+        self._sources.pool.keep(read_bytes * (pace.in_flight + 1))
         return tfdata.build(
             tfdata.Feed(
                 reader=reader,
@@ -272,9 +274,7 @@ class Flow:
         OptionError
             If a component is an array in RAM, which has no path.
         """
-        from npyflow._flow.manifest import save  # the manifest builds flows, so it imports this module
-
-        save(self._content, self._selection, path)
+        save_content(self._content, self._selection, path)
 
     def close(self) -> None:
         """Let go of files and memory, here and in all parts of this flow. Batches already handed out stay valid."""

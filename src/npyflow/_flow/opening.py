@@ -1,4 +1,4 @@
-"""The front doors: `rows` and `files`."""
+"""The front doors: `rows`, `files` and `load`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from npyflow._core.structure import Structure, spread, structure_of
 from npyflow._core.text import examples, plural, show_path
 from npyflow._flow.content import Content
 from npyflow._flow.flow import Flow
+from npyflow._flow.manifest import load_content
 from npyflow._sources.component import Component
 from npyflow._sources.labels import Labels, find_labels
 from npyflow._sources.listing import as_path_list, as_path_text, expand, list_files
@@ -21,6 +22,7 @@ from npyflow._sources.report import Report
 from npyflow._sources.scan import FileTable, Scan, raise_bad, scan
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
 
 _LABEL = "label"
@@ -37,8 +39,8 @@ def rows(data: Any, *, dtype: Any = None, access: Any = "auto") -> Flow:
     dtype : dtype, or a tuple or dict of them, optional
         Cast while reading. A value that does not fit is an error.
     access : {"auto", "mmap", "read", "ram"}, or a tuple or dict of them
-        ``"mmap"`` maps files, ``"read"`` reads rows by position and never maps, ``"ram"`` loads files now. ``"auto"`` reads
-        large rows by position and maps the rest; it never loads.
+        ``"mmap"`` maps files, ``"read"`` reads rows by position and never maps, ``"ram"`` loads files now. ``"auto"``
+        reads large rows by position and maps the rest; it never loads.
 
     Returns
     -------
@@ -155,13 +157,35 @@ def files(
     )
 
 
+def load(path: str | os.PathLike[str]) -> Flow:
+    """Open a flow that was saved with `Flow.save`, without reading a header or asking the file system.
+
+    Parameters
+    ----------
+    path : path
+        The manifest. Files below its folder are found where the folder is now.
+
+    Returns
+    -------
+    Flow
+        A file that has changed since the scan is noticed, and named, when it is read.
+
+    Raises
+    ------
+    MissingFileError, FileFormatError
+        If there is no manifest, or it is damaged or of another version.
+    """
+    return Flow(*load_content(path))
+
+
 def _dtype(value: Any) -> DType | None:
     if value is None:
         return None
     try:
-        return np.dtype(getattr(value, "as_numpy_dtype", value))
+        dtype: DType = np.dtype(getattr(value, "as_numpy_dtype", value))
     except TypeError:
         raise OptionError(f"dtype={value!r}: expected a dtype, such as 'float32'") from None
+    return dtype
 
 
 def _row_component(name: str, leaf: Any, dtype: DType | None, access: str) -> Component:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,7 +56,7 @@ def split_rows(n: int, bounds: Sequence[float], seed: int) -> list[Array]:
     """Assign ``range(n)`` at random with exact sizes; each part is in ascending order."""
     shuffled = Permutation(n, mix(seed, _SPLIT))(np.arange(n))
     cuts = [0, *(round(n * bound) for bound in bounds)]
-    return [np.sort(shuffled[start:stop]) for start, stop in zip(cuts, cuts[1:], strict=False)]
+    return [np.sort(shuffled[start:stop]) for start, stop in pairwise(cuts)]
 
 
 def check_no_empty(parts: Sequence[Array], fractions: Sequence[float], n: int) -> None:

@@ -1,7 +1,7 @@
 """The subset of Python literals that ``.npy`` headers are written in.
 
-Headers are parsed, never evaluated. Dicts, tuples, lists, strings, integers, ``True``, ``False`` and ``None``; one pass,
-bounded depth, memory in proportion to the text.
+Headers are parsed, never evaluated. Dicts, tuples, lists, strings, integers, ``True``, ``False`` and ``None``; one
+pass, bounded depth, memory in proportion to the text.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Permutations of ``range(n)`` as arithmetic.
 
 Small ones are sorted random keys. Large ones are a Feistel network over the two halves of a number's bits (Luby and
-Rackoff 1988) whose domain, the next power of two, is less than twice as large as ``n``; a position that lands outside is
-enciphered again until it lands inside ("cycle walking", Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
+Rackoff 1988) whose domain, the next power of two, is less than twice as large as ``n``; a position that lands outside
+is enciphered again until it lands inside ("cycle walking", Black and Rogaway, "Ciphers with arbitrary finite domains",
+2002).
 
-The result for a key is promised for good, so everything here is defined on unsigned integers that wrap. Nothing is drawn
-from NumPy's generators, whose streams may change.
+The result for a key is promised for good, so everything here is defined on unsigned integers that wrap. Nothing is
+drawn from NumPy's generators, whose streams may change.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Permutation:
 
     Notes
     -----
-    The working memory is kept from call to call, since fresh pages would cost more than the arithmetic: one thread at a time.
+    For one thread at a time: the working memory is kept from call to call, since fresh pages would cost more than the
+    arithmetic.
     """
 
     __slots__ = ("_keys", "_right_bits", "_small", "_total_bits", "_work", "n")

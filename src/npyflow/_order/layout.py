@@ -76,18 +76,23 @@ def plan_layout(*, examples: int, example_bytes: int, batch_size: int, drop_rema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How far the engine runs ahead.
+    """How far reads run ahead of the model.
 
     Parameters
     ----------
     parallel : int
         Reads at one time.
-    prefetch : int
-        Batches that wait for the model.
+    ahead : int
+        Finished reads that wait, beside those that `parallel` holds.
     """
 
     parallel: int
-    prefetch: int
+    ahead: int
+
+    @property
+    def in_flight(self) -> int:
+        """Reads whose memory is held at one time, the one that is being consumed included."""
+        return self.parallel + self.ahead + 1
 
 
 def plan_pace(layout: Layout, *, example_bytes: int, small_files: bool) -> Pace:
@@ -100,13 +105,14 @@ def plan_pace(layout: Layout, *, example_bytes: int, small_files: bool) -> Pace:
     example_bytes : int
         Of all components together.
     small_files : bool
-        Reads are many short system calls. Such threads would wait for each other's Python lock.
+        Reads are many short system calls. Two threads at that would wait for each other's Python lock, so one reads
+        and keeps on while a finished read waits.
     """
     read_bytes = max(1, example_bytes * layout.batch_size * layout.batches_per_read)
     affordable = max(1, BUDGET_BYTES // read_bytes - 2)
-    parallel = 1 if small_files else min(affordable, _cpus())
-    prefetch = min(8, 2 * layout.batches_per_read) if layout.batches_per_read > 1 else min(affordable, 2)
-    return Pace(parallel=max(1, parallel), prefetch=max(1, prefetch))
+    if small_files or affordable < 2:
+        return Pace(parallel=1, ahead=min(1, affordable - 1))
+    return Pace(parallel=min(affordable, max(2, _cpus())), ahead=0)
 
 
 def _cpus() -> int:

@@ -131,7 +131,7 @@ class Order:
 
 
 class _Cache:
-    """The most recent segments, permutations and windows. Made under one lock: a permutation is for one thread at a time."""
+    """The most recent segments, permutations and windows, made under one lock: a permutation serves one thread."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()

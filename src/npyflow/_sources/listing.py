@@ -108,8 +108,7 @@ def _list_given(paths: list[str]) -> Listing:
 
 def _list_named(text: str, pattern: str) -> Listing:
     if os.path.isdir(text):
-        found = _matching(text, pattern, f"{text}: no file in this folder matches pattern={pattern!r}")
-        return found
+        return _matching(text, pattern, f"{text}: no file in this folder matches pattern={pattern!r}")
     if os.path.exists(text):
         return Listing(root=os.path.dirname(text), paths=[text], keys=[_key(os.path.basename(text))])
     if not _WILD.search(text) and KEY not in text:

@@ -173,14 +173,14 @@ def take_rows(array: Array, rows: Array, out: Array) -> None:
             out[at] = array[row]
         return
     void = np.dtype((np.void, row_bytes))
-    source = array.reshape(len(array), -1).view(np.uint8).view(void).reshape(-1)
+    source = np.ndarray(len(array), void, array)
     # mode="clip" writes into out at once; the default buffers. Callers have checked the bounds.
-    np.take(source, rows, axis=0, out=out.reshape(len(out), -1).view(void).reshape(-1), mode="clip")
+    np.take(source, rows, axis=0, out=np.ndarray(len(out), void, out), mode="clip")
 
 
 def byte_view(array: Array) -> memoryview:
     """Return the memory of a C-contiguous array as bytes."""
-    return memoryview(array.reshape(-1).view(np.uint8))
+    return memoryview(array.reshape(-1).view(np.uint8).data)
 
 
 def load_into_ram(handles: Handles, at: int) -> MemoryShard:

@@ -1,0 +1,56 @@
+# Two commands take a fresh clone to green: `make demo` and `make test`. They need Python 3.11 to 3.13, git and make.
+PYTHON ?= python3
+BIN := .venv/bin
+# Stale bytecode and pip's own upgrade notice only make noise.
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test lint types tests tests-base tests-floor bench docs-check clean
+
+demo: .venv/ready
+	$(BIN)/npyflow demo
+
+test: lint types tests tests-base tests-floor
+
+lint: .venv/ready
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+
+types: .venv/ready
+	$(BIN)/mypy
+
+tests: .venv/ready
+	$(BIN)/python -m pytest
+
+# Without TensorFlow: what needs NumPy alone must work with NumPy alone.
+tests-base: .venv-base/ready
+	.venv-base/bin/python -m pytest -m "not tf and not slow"
+
+# The oldest versions that are promised; TensorFlow 2.18 has no build for Python 3.13.
+tests-floor: .venv-floor/ready
+	if [ -x .venv-floor/bin/pytest ]; then .venv-floor/bin/python -m pytest -m "not slow" tests/tf tests/test_sources.py; fi
+
+bench: .venv/ready
+	$(BIN)/python -m benchmarks
+
+.venv/ready: requirements/dev.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -r requirements/dev.txt
+	$(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	touch $@
+
+.venv-base/ready: requirements/base.txt pyproject.toml
+	$(PYTHON) -m venv .venv-base
+	.venv-base/bin/pip install -q -r requirements/base.txt
+	.venv-base/bin/pip install -q --no-deps --no-build-isolation -e .
+	touch $@
+
+.venv-floor/ready: requirements/floor.txt pyproject.toml
+	$(PYTHON) -m venv .venv-floor
+	if .venv-floor/bin/python -c 'import sys; sys.exit(sys.version_info >= (3, 13))'; then \
+		.venv-floor/bin/pip install -q -r requirements/floor.txt && \
+		.venv-floor/bin/pip install -q --no-deps --no-build-isolation -e .; \
+	else echo "skipped: the oldest TensorFlow has no build for this Python"; fi
+	touch $@
+
+clean:
+	rm -rf .venv .venv-base .venv-floor .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

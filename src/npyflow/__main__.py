@@ -1,0 +1,5 @@
+"""``python -m npyflow``."""
+
+from npyflow._cli.main import main
+
+main()

@@ -1,0 +1,223 @@
+"""A flow as a JSON file: everything that opening it found out, and no payload.
+
+Columns (a list of paths, a list of times) rather than a record a file: a tenth of the time to parse.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npyflow._core.errors import FileFormatError, MissingFileError, OptionError
+from npyflow._core.structure import Structure
+from npyflow._core.text import show_path
+from npyflow._flow.content import Content
+from npyflow._format.header import parse_header
+from npyflow._sources.component import Component
+from npyflow._sources.fileio import write_atomically
+from npyflow._sources.report import Report
+from npyflow._sources.scan import FileTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npyflow._format.header import Header
+
+Array = np.ndarray[Any, Any]
+
+_FORMAT = "npyflow manifest"
+_VERSION = 1
+
+
+def save_content(content: Content, selection: Array | None, path: str | os.PathLike[str]) -> None:
+    """Write a manifest under a temporary name and rename it.
+
+    Raises
+    ------
+    OptionError
+        If a component is an array in RAM.
+    """
+    folder = Path(path).absolute().parent
+    report = content.report
+    facts = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "structure": _tree_out(content.structure),
+        "classes": content.classes,
+        "report": {
+            "left_out": dict(report.left_out),
+            "skipped": dict(report.skipped),
+            "extra_labels": report.extra_labels,
+            "matches": report.matches,
+            "notes": report.notes,
+        },
+        "components": [_component_out(component, folder) for component in content.components],
+        "keys": content.keys,
+        "selection": None if selection is None else selection.tolist(),
+    }
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in facts.items())
+    write_atomically(path, [f"{{\n{lines}\n}}\n".encode("ascii")])
+
+
+def load_content(path: str | os.PathLike[str]) -> tuple[Content, Array | None]:
+    """Read a manifest; no data file is touched.
+
+    Returns
+    -------
+    Content, int64 array or None
+        And which of its examples belong to the flow; None for all.
+
+    Raises
+    ------
+    MissingFileError
+        If there is no such file.
+    FileFormatError
+        If it is no manifest, or one of a later version.
+    """
+    name = show_path(path)
+    try:
+        facts = json.loads(Path(path).read_bytes())
+    except (FileNotFoundError, IsADirectoryError):
+        raise MissingFileError(f"{name}: no such manifest; write one with flow.save", path=os.fspath(path)) from None
+    except ValueError as error:
+        raise FileFormatError(f"{name} is no npyflow manifest: {error}", path=os.fspath(path)) from None
+    if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
+        raise FileFormatError(f"{name} is no npyflow manifest; write one with flow.save", path=os.fspath(path))
+    if facts.get("version") != _VERSION:
+        raise FileFormatError(
+            f"{name} has manifest version {facts.get('version')}; this npyflow reads {_VERSION}; save the flow again",
+            path=os.fspath(path),
+        )
+    try:
+        return _content_in(facts, Path(path).absolute().parent)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise FileFormatError(
+            f"{name} is a damaged manifest ({type(error).__name__}: {error}); save the flow again", path=os.fspath(path)
+        ) from None
+
+
+def _content_in(facts: dict[str, Any], folder: Path) -> tuple[Content, Array | None]:
+    components = tuple(_component_in(component, folder) for component in facts["components"])
+    report = facts["report"]
+    content = Content(
+        structure=Structure(_tree_in(facts["structure"], [component.name for component in components])),
+        components=components,
+        keys=None if facts["keys"] is None else tuple(facts["keys"]),
+        classes=None if facts["classes"] is None else tuple(facts["classes"]),
+        report=Report(
+            left_out=Counter(report["left_out"]),
+            skipped=report["skipped"],
+            extra_labels=tuple(report["extra_labels"]),
+            matches=tuple((key, value) for key, value in report["matches"]),
+            notes=tuple(report["notes"]),
+        ),
+    )
+    selection = facts["selection"]
+    return content, None if selection is None else np.array(selection, np.int64)
+
+
+def _tree_out(structure: Structure[Any]) -> Any:
+    """JSON has no tuples, so every node says what it is; a leaf is the number of its component."""
+    numbered = structure.pack(range(len(structure.leaves)))
+
+    def out(node: Any) -> Any:
+        if isinstance(node, dict):
+            return {"dict": {key: out(child) for key, child in node.items()}}
+        return {"tuple": [out(child) for child in node]} if isinstance(node, tuple) else node
+
+    return out(numbered)
+
+
+def _tree_in(node: Any, names: Sequence[str]) -> Any:
+    if not isinstance(node, dict):
+        return names[node]
+    if "dict" in node:
+        return {key: _tree_in(child, names) for key, child in node["dict"].items()}
+    return tuple(_tree_in(child, names) for child in node["tuple"])
+
+
+def _component_out(component: Component, folder: Path) -> dict[str, Any]:
+    if component.kind == "arrays":
+        raise OptionError(
+            f"{component.name or 'data'} is an array in RAM and has no path to save; "
+            f"np.save it, and open the flow from the file"
+        )
+    return {
+        "name": component.name,
+        "kind": component.kind,
+        "dtype": None if component.dtype is None else component.dtype.str,
+        "access": component.access,
+        "files": None if component.table is None else _table_out(component.table, folder),
+        "labels": [_array_out(array) for array in component.arrays],
+    }
+
+
+def _component_in(facts: dict[str, Any], folder: Path) -> Component:
+    return Component(
+        name=facts["name"],
+        kind=facts["kind"],
+        dtype=None if facts["dtype"] is None else np.dtype(facts["dtype"]),
+        access=facts["access"],
+        table=None if facts["files"] is None else _table_in(facts["files"], folder),
+        arrays=tuple(_array_in(array) for array in facts["labels"]),
+    )
+
+
+def _table_out(table: FileTable, folder: Path) -> dict[str, Any]:
+    paths = [os.path.abspath(path) for path in table.paths]
+    root = os.path.commonpath({os.path.dirname(path) for path in paths})
+    prefix = len(os.path.join(root, ""))
+    below = Path(root).is_relative_to(folder)
+    return {
+        # Relative where it can be, so that a folder with its manifest can be moved.
+        "root": os.path.relpath(root, folder) if below else root,
+        "headers": [_header_out(header) for header in table.headers],
+        "header_of_file": table.kinds.tolist(),
+        "mtime_ns": table.mtimes.tolist(),
+        "paths": [path[prefix:] for path in paths],
+    }
+
+
+def _table_in(facts: dict[str, Any], folder: Path) -> FileTable:
+    prefix = os.path.join(folder, os.path.normpath(facts["root"]), "")
+    table = FileTable(
+        paths=[prefix + path for path in facts["paths"]],
+        mtimes=np.array(facts["mtime_ns"], np.int64),
+        kinds=np.array(facts["header_of_file"], np.int64),
+        headers=tuple(parse_header(header["raw"].encode("latin-1")) for header in facts["headers"]),
+    )
+    if not len(table.paths) == len(table.mtimes) == len(table.kinds):
+        raise ValueError("columns of unequal length")
+    if len(table.kinds) and not 0 <= table.kinds.min() <= table.kinds.max() < len(table.headers):
+        raise ValueError("a file without a header")
+    return table
+
+
+def _header_out(header: Header) -> dict[str, Any]:
+    """The bytes are what counts; the rest is for human readers."""
+    return {
+        "raw": header.raw.decode("latin-1"),
+        "dtype": header.dtype.str,
+        "shape": header.shape,
+        "fortran_order": header.fortran_order,
+        "file_bytes": header.offset + header.payload_bytes,
+    }
+
+
+def _array_out(array: Array) -> dict[str, Any]:
+    """Numbers as JSON; a float's shortest text is exact. A complex number is two."""
+    plain = array.astype(array.dtype.newbyteorder("="), order="C")
+    parts = plain.view(f"f{plain.dtype.itemsize // 2}") if plain.dtype.kind == "c" else plain
+    return {"dtype": plain.dtype.name, "shape": plain.shape, "values": parts.ravel().tolist()}
+
+
+def _array_in(facts: dict[str, Any]) -> Array:
+    dtype = np.dtype(facts["dtype"])
+    part = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
+    values: Array = np.array(facts["values"], part).view(dtype)
+    return values.reshape(facts["shape"])
