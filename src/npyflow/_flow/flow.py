@@ -18,6 +18,7 @@ from npyflow._flow.split import check_no_empty, part_bounds, split_keys, split_r
 from npyflow._order.layout import Layout, plan_layout, plan_pace
 from npyflow._order.order import Order
 from npyflow._read.reader import Reader
+from npyflow._sources.rows import RowSource
 
 if TYPE_CHECKING:
     import os
@@ -94,11 +95,10 @@ class Flow:
             name = f"{component.name}: " if component.name else ""
             files = "" if component.table is None else f", {plural(len(component.table), 'file')}"
             lines.append(f"  {name}{source.spec}, access {source.access!r}{files}")
-            if component.kind == "rows" and component.table and any(h.strided for h in component.table.headers):
-                values = source.spec.nbytes // source.spec.dtype.itemsize
+            if isinstance(source, RowSource) and source.pieces > 1:
                 lines.append(
-                    f"    stored in Fortran order: the {plural(values, 'value')} of a row lie apart; "
-                    f"np.save(path, np.ascontiguousarray(array)) makes rows whole"
+                    f"    a row lies in {plural(source.pieces, 'piece')} (Fortran order, or axis={component.axis}), "
+                    f"each a read of its own; save the array in C order with examples along axis 0 to make rows whole"
                 )
         if self.classes is not None:
             lines.append(f"  classes: {', '.join(self.classes)}")

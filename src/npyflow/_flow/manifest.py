@@ -152,6 +152,7 @@ def _component_out(component: Component, folder: Path) -> dict[str, Any]:
         "kind": component.kind,
         "dtype": None if component.dtype is None else component.dtype.str,
         "access": component.access,
+        "axis": component.axis,
         "files": None if component.table is None else _table_out(component.table, folder),
         "labels": [_array_out(array) for array in component.arrays],
     }
@@ -163,6 +164,7 @@ def _component_in(facts: dict[str, Any], folder: Path) -> Component:
         kind=facts["kind"],
         dtype=None if facts["dtype"] is None else np.dtype(facts["dtype"]),
         access=facts["access"],
+        axis=facts["axis"],
         table=None if facts["files"] is None else _table_in(facts["files"], folder),
         arrays=tuple(_array_in(array) for array in facts["labels"]),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 _LABEL = "label"
 
 
-def rows(data: Any, *, dtype: Any = None, access: Any = "auto") -> Flow:
-    """Open arrays whose rows are the examples: every index along axis 0 is one.
+def rows(data: Any, *, dtype: Any = None, axis: Any = 0, access: Any = "auto") -> Flow:
+    """Open arrays whose rows are the examples: every index along an axis is one.
 
     Parameters
     ----------
@@ -38,6 +39,8 @@ def rows(data: Any, *, dtype: Any = None, access: Any = "auto") -> Flow:
         ``("x.npy", "y.npy")`` gives examples ``(x[i], y[i])``.
     dtype : dtype, or a tuple or dict of them, optional
         Cast while reading. A value that does not fit is an error.
+    axis : int, or a tuple or dict of them
+        Along which the examples lie; not 0 for arrays that were saved with time or features first.
     access : {"auto", "mmap", "read", "ram"}, or a tuple or dict of them
         ``"mmap"`` maps files, ``"read"`` reads rows by position and never maps, ``"ram"`` loads files now. ``"auto"``
         reads large rows by position and maps the rest; it never loads.
@@ -68,9 +71,10 @@ def rows(data: Any, *, dtype: Any = None, access: Any = "auto") -> Flow:
     structure = structure_of(data, "data")
     dtypes = [_dtype(value) for value in spread(dtype, structure, "dtype")]
     accesses = [value or "auto" for value in spread(access, structure, "access")]
+    axes = [_axis(value) for value in spread(axis, structure, "axis")]
     components = tuple(
-        _row_component(name, leaf, one_dtype, one_access)
-        for (name, leaf), one_dtype, one_access in zip(structure.named(), dtypes, accesses, strict=True)
+        _row_component(name, leaf, dtype=one_dtype, axis=one_axis, access=one_access)
+        for (name, leaf), one_dtype, one_axis, one_access in zip(structure.named(), dtypes, axes, accesses, strict=True)
     )
     return Flow(Content(structure=Structure(structure.pack(structure.names)), components=components))
 
@@ -188,7 +192,14 @@ def _dtype(value: Any) -> DType | None:
     return dtype
 
 
-def _row_component(name: str, leaf: Any, dtype: DType | None, access: str) -> Component:
+def _axis(value: Any) -> int:
+    try:
+        return operator.index(0 if value is None else value)
+    except TypeError:
+        raise OptionError(f"axis={value!r}: expected an integer") from None
+
+
+def _row_component(name: str, leaf: Any, **options: Any) -> Component:
     """Tell paths from arrays; a list may hold several of either."""
     label = name or "data"
     items = leaf if isinstance(leaf, list) else [leaf]
@@ -197,9 +208,9 @@ def _row_component(name: str, leaf: Any, dtype: DType | None, access: str) -> Co
         paths = [path for text in texts if text is not None for path in expand(text)]
         found = scan(paths)
         raise_bad(list(found.bad.values()), len(paths))
-        return Component(name=name, kind="rows", table=found.table, dtype=dtype, access=access)
+        return Component(name=name, kind="rows", table=found.table, **options)
     if items and all(_is_array(item) for item in items):
-        return Component(name=name, kind="arrays", arrays=tuple(items), dtype=dtype, access=access)
+        return Component(name=name, kind="arrays", arrays=tuple(items), **options)
     got = (
         f"a list of {examples(sorted({type(item).__name__ for item in items}))}"
         if isinstance(leaf, list)

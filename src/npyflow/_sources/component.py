@@ -42,6 +42,8 @@ class Component:
         To cast to.
     access : str
         For rows.
+    axis : int
+        Along which rows lie.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Component:
     arrays: tuple[Array, ...] = ()
     dtype: DType | None = None
     access: str = "auto"
+    axis: int = 0
 
     def __post_init__(self) -> None:
         if self.access not in ACCESS:
@@ -58,10 +61,12 @@ class Component:
     def open(self, pool: BufferPool) -> Source:
         """Return the source that reads it."""
         if self.table is None:
-            return rows_of_arrays(self.arrays, self.dtype, pool, self.name)
+            return rows_of_arrays(self.arrays, axis=self.axis, dtype=self.dtype, pool=pool, name=self.name or "data")
         if self.kind == "files":
-            return FileSource(self.table, dtype=self.dtype, pool=pool, name=self.name)
-        return rows_of_files(self.table, self.access, self.dtype, pool, self.name)
+            return FileSource(self.table, dtype=self.dtype, pool=pool, name=self.name or "data")
+        return rows_of_files(
+            self.table, axis=self.axis, access=self.access, dtype=self.dtype, pool=pool, name=self.name or "data"
+        )
 
 
 class SourceSet:

@@ -10,7 +10,7 @@ import numpy as np
 from npyflow._core.errors import FileError, ShapeMismatchError
 from npyflow._core.spec import ArraySpec, DType, native
 from npyflow._core.text import examples, plural, show_path
-from npyflow._sources.base import Conversion, Place, cast_error, conversion, fortran_view
+from npyflow._sources.base import Place, cast_error, conversion, fortran_view
 from npyflow._sources.fileio import OPEN_FLAGS, read_pair
 from npyflow._sources.scan import changed
 from npyflow._sources.shards import byte_view
@@ -85,14 +85,10 @@ class FileSource:
         else:
             raw = landed = plan.landing(out, self._pool)
         self._read_raw(header, indices, raw)
-        bad = self._settle(plan, landed, out)
+        bad = plan.settle(landed, out)
         if bad is not None:
             index = int(indices[bad])
             raise cast_error(landed[bad], out.dtype, self.place(index), index)
-
-    @staticmethod
-    def _settle(plan: Conversion, landed: Array, out: Array) -> int | None:
-        return plan.settle(landed, out) if len(out) else None
 
     def _read_raw(self, header: Header, indices: Array, raw: Array) -> None:
         """The loop that everything waits for: about four system calls and a comparison a file."""

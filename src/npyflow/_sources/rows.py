@@ -1,4 +1,4 @@
-"""Every index along axis 0 of an array, or of several that follow each other, is an example."""
+"""Every index along an axis of an array, or of several that follow each other, is an example."""
 
 from __future__ import annotations
 
@@ -44,8 +44,6 @@ class RowSource:
         As shown to the user.
     name : str
         How messages call the array.
-    table : FileTable, optional
-        The files behind the shards.
     """
 
     def __init__(
@@ -57,7 +55,6 @@ class RowSource:
         pool: BufferPool,
         access: str,
         name: str,
-        table: FileTable | None = None,
     ) -> None:
         self._shards = tuple(shards)
         self._conversions = [conversion(shard.stored, dtype, name) for shard in shards]
@@ -65,22 +62,14 @@ class RowSource:
         self._pool = pool
         self.spec = ArraySpec(row_shape, self._conversions[0].target)
         self.access = access
-        self.table = table
 
     def __len__(self) -> int:
         return int(self._ends[-1])
 
     @property
-    def strided(self) -> bool:
-        """Rows are strided on disk (Fortran order), so each row costs as many reads as it has values."""
-        return self.table is not None and any(header.strided for header in self.table.headers)
-
-    @property
-    def arrays(self) -> list[Array] | None:
-        """The arrays in RAM that the user gave, or None if the rows come from files."""
-        if self.table is not None:
-            return None
-        return [shard.array for shard in self._shards if isinstance(shard, MemoryShard)]
+    def pieces(self) -> int:
+        """In how many pieces a row lies on disk: each is a read, or a miss, of its own."""
+        return max(shard.pieces for shard in self._shards)
 
     def read_into(self, indices: Array, out: Array) -> None:
         if len(self._shards) == 1:
@@ -116,13 +105,13 @@ class RowSource:
             raise cast_error(landed[bad], out.dtype, self.place(index), index)
 
 
-def rows_of_arrays(arrays: Sequence[Any], dtype: DType | None, pool: BufferPool, name: str) -> RowSource:
+def rows_of_arrays(arrays: Sequence[Any], *, axis: int, dtype: DType | None, pool: BufferPool, name: str) -> RowSource:
     """Rows of arrays in RAM; they are not copied.
 
     Raises
     ------
     ShapeMismatchError
-        If an array has no axis 0 or the shards disagree.
+        If an array has no such axis or the shards disagree.
     OptionError
         If one is masked.
     """
@@ -130,33 +119,36 @@ def rows_of_arrays(arrays: Sequence[Any], dtype: DType | None, pool: BufferPool,
         if isinstance(array, np.ma.MaskedArray):
             raise OptionError(f"{name}: a masked array would lose its mask; pass array.filled(value)")
     plain = [np.asarray(array) for array in arrays]
-    _check_agree([(array.shape, array.dtype, f"array {at}") for at, array in enumerate(plain)], dtype, name)
-    shards = [MemoryShard(array) for array in plain]
-    return RowSource(shards, plain[0].shape[1:], dtype=dtype, pool=pool, access="ram", name=name)
+    facts = [(array.shape, array.dtype, f"array {at}") for at, array in enumerate(plain)]
+    axis, row_shape = _check_agree(facts, axis, dtype, name)
+    shards = [MemoryShard(array, axis) for array in plain]
+    return RowSource(shards, row_shape, dtype=dtype, pool=pool, access="ram", name=name)
 
 
-def rows_of_files(table: FileTable, access: str, dtype: DType | None, pool: BufferPool, name: str) -> RowSource:
+def rows_of_files(
+    table: FileTable, *, axis: int, access: str, dtype: DType | None, pool: BufferPool, name: str
+) -> RowSource:
     """Rows of ``.npy`` files.
 
     Raises
     ------
     ShapeMismatchError
-        If a file holds a scalar or the files disagree.
+        If a file has no such axis or the files disagree.
     OptionError
         If ``access="ram"`` needs more memory than is free.
     """
     facts = [(table.header(at).shape, table.header(at).dtype, show_path(table.paths[at])) for at in range(len(table))]
-    _check_agree(facts, dtype, name)
-    row_shape = table.header(0).shape[1:]
+    axis, row_shape = _check_agree(facts, axis, dtype, name)
     if access == "auto":
         access = auto_access(ArraySpec(row_shape, table.header(0).dtype).nbytes)
     handles = Handles(table, mapped=access == "mmap")
     shards: list[Shard] = [
-        load_into_ram(handles, at) if access == "ram" else FileShard(handles, at) for at in range(len(table))
+        load_into_ram(handles, at, axis) if access == "ram" else FileShard(handles, at, axis)
+        for at in range(len(table))
     ]
     if access == "ram":
         handles.close()
-    return RowSource(shards, row_shape, dtype=dtype, pool=pool, access=access, name=name, table=table)
+    return RowSource(shards, row_shape, dtype=dtype, pool=pool, access=access, name=name)
 
 
 def auto_access(row_bytes: int) -> str:
@@ -164,21 +156,27 @@ def auto_access(row_bytes: int) -> str:
     return "read" if row_bytes >= READ_FROM_BYTES else "mmap"
 
 
-def _check_agree(facts: list[tuple[tuple[int, ...], DType, str]], dtype: DType | None, name: str) -> None:
-    """Shards must agree in row shape and, unless a cast unifies them, in dtype."""
-    for shape, _, where in facts:
-        if not shape:
-            raise ShapeMismatchError(
-                f"{name}: {where} holds a scalar, shape (); npyflow.rows needs an axis of examples"
-            )
+def _check_agree(
+    facts: list[tuple[tuple[int, ...], DType, str]], axis: int, dtype: DType | None, name: str
+) -> tuple[int, tuple[int, ...]]:
+    """Shards must agree in row shape and, unless a cast unifies them, in dtype; return the axis and the row shape."""
     first_shape, first_dtype, first = facts[0]
+    for shape, _, where in facts:
+        if not -len(shape) <= axis < len(shape) or len(shape) != len(first_shape):
+            raise ShapeMismatchError(
+                f"{name}: {where} has shape {shape}; expected examples along axis {axis}"
+                + ("" if len(shape) == len(first_shape) else f" and {len(first_shape)} axes as in {first}")
+            )
+    axis %= len(first_shape)
+    row_shapes = [shape[:axis] + shape[axis + 1 :] for shape, _, _ in facts]
     others = [
-        f"{where} has rows {shape[1:]} of {stored.name}"
-        for shape, stored, where in facts
-        if shape[1:] != first_shape[1:] or (dtype is None and native(stored) != native(first_dtype))
+        f"{where} has rows {row_shape} of {stored.name}"
+        for (_, stored, where), row_shape in zip(facts, row_shapes, strict=True)
+        if row_shape != row_shapes[0] or (dtype is None and native(stored) != native(first_dtype))
     ]
     if others:
         raise ShapeMismatchError(
-            f"{name}: shards of one array must agree: {first} has rows {first_shape[1:]} of {first_dtype.name}, "
+            f"{name}: shards of one array must agree: {first} has rows {row_shapes[0]} of {first_dtype.name}, "
             f"but {examples(others)}; pass dtype= to unify dtypes, or open them apart"
         )
+    return axis, row_shapes[0]

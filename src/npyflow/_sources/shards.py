@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,14 +16,14 @@ from npyflow._sources.scan import changed
 
 if TYPE_CHECKING:
     from npyflow._core.spec import DType
-    from npyflow._sources.handles import Handles
+    from npyflow._sources.handles import Handle, Handles
 
 Array = np.ndarray[Any, Any]
 
 # A void item may not be larger; such rows are copied one by one.
 _MAX_VOID_BYTES = 1 << 30
 
-# Strided reads closer than this are one read: a page is fetched anyway.
+# Pieces closer than this are one read: a page is fetched anyway.
 _GAP_BYTES = 4096
 
 
@@ -32,6 +33,10 @@ class Shard(Protocol):
     @property
     def stored(self) -> DType:
         """Dtype of the raw values."""
+
+    @property
+    def pieces(self) -> int:
+        """In how many pieces a row lies on disk."""
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -51,14 +56,18 @@ class MemoryShard:
 
     Parameters
     ----------
-    array : array (rows, ...)
+    array : array
         Not copied.
+    axis : int
+        Along which the examples lie.
     path : str, optional
         Where it was read from.
     """
 
-    def __init__(self, array: Array, path: str | None = None) -> None:
-        self.array = np.asarray(array)
+    pieces = 1
+
+    def __init__(self, array: Array, axis: int, path: str | None = None) -> None:
+        self.array = np.moveaxis(np.asarray(array), axis, 0)
         self._path = path
 
     @property
@@ -85,41 +94,55 @@ class MemoryShard:
 class FileShard:
     """Rows of one ``.npy`` file, mapped or read by position.
 
+    Whatever the order and the axis, the bytes are a C-order block ``(*outer, rows, *inner)``: for a C-order file axis
+    `axis` in the middle, for a Fortran-order file the same with all axes reversed. A row is whole if `outer` is empty
+    or all ones, and lies in ``prod(outer)`` pieces otherwise.
+
     Parameters
     ----------
     handles : Handles
         Shared by the shards of one array; ``handles.mapped`` decides how rows are read.
     at : int
         Which of its files.
+    axis : int
+        Along which the examples lie, in ``[0, ndim)``.
     """
 
-    def __init__(self, handles: Handles, at: int) -> None:
+    def __init__(self, handles: Handles, at: int, axis: int) -> None:
+        header = handles.table.header(at)
+        shape = header.shape[::-1] if header.fortran_order else header.shape
+        middle = len(shape) - 1 - axis if header.fortran_order else axis
         self._handles = handles
         self._at = at
-        self._header = handles.table.header(at)
+        self._header = header
+        self._outer, self._count, self._inner = shape[:middle], shape[middle], shape[middle + 1 :]
+        # Reversed axes of one row matter only if it has several.
+        self._reversed = header.fortran_order and len(shape) > 2
         self.path = handles.table.paths[at]
 
     @property
     def stored(self) -> DType:
         return self._header.dtype
 
+    @property
+    def pieces(self) -> int:
+        """In how many pieces a row lies."""
+        return math.prod(self._outer)
+
     def __len__(self) -> int:
-        return self._header.shape[0]
+        return self._count
 
     def take(self, rows: Array, out: Array) -> None:
-        handle, header = self._handles.get(self._at), self._header
+        handle = self._handles.get(self._at)
         if out.size == 0:
             return
-        if handle.payload is not None:
-            array = handle.payload.view(header.dtype)
-            if header.strided:
-                np.copyto(out, array.reshape(header.shape, order="F")[rows])
-            else:
-                take_rows(array.reshape(header.shape), rows, out)
-        elif header.strided:
-            self._read_strided(handle.fd, rows, out)
+        shape = (len(rows), *self._outer, *self._inner)
+        if self._reversed:
+            raw = np.empty(shape, self.stored)
+            self._fill(handle, rows, raw)
+            np.copyto(out, fortran_view(raw))
         else:
-            self._read_runs(handle.fd, rows, out)
+            self._fill(handle, rows, out.reshape(shape))
 
     def place(self, row: int) -> Place:
         return Place(self.path, row)
@@ -127,37 +150,49 @@ class FileShard:
     def close(self) -> None:
         self._handles.close()
 
-    def _read_runs(self, fd: int, rows: Array, out: Array) -> None:
+    def _fill(self, handle: Handle, rows: Array, raw: Array) -> None:
+        """Copy rows in the order of their bytes."""
+        if handle.payload is not None:
+            block = handle.payload.view(self.stored).reshape(*self._outer, self._count, *self._inner)
+            if self.pieces == 1:
+                take_rows(block.reshape(self._count, *self._inner), rows, raw)
+            else:
+                np.copyto(raw, np.moveaxis(block, len(self._outer), 0)[rows])
+        elif self.pieces == 1:
+            self._read_runs(handle.fd, rows, raw)
+        else:
+            self._read_pieces(handle.fd, rows, raw.reshape(len(rows), self.pieces, -1))
+
+    def _read_runs(self, fd: int, rows: Array, raw: Array) -> None:
         """One read for each run of neighbouring rows."""
-        body, row_bytes, offset = byte_view(out), out[0].nbytes, self._header.offset
+        body, row_bytes = byte_view(raw), raw[0].nbytes
         ends = np.append(np.flatnonzero(np.diff(rows) != 1) + 1, len(rows)).tolist()
         at = 0
         for first, end in zip(rows[[0, *ends[:-1]]].tolist(), ends, strict=True):
-            part = body[at * row_bytes : end * row_bytes]
-            if read_at(fd, part, offset + first * row_bytes) != len(part):
-                raise changed(self.path, "it is shorter now")
+            self._read(fd, body[at * row_bytes : end * row_bytes], first * row_bytes)
             at = end
 
-    def _read_strided(self, fd: int, rows: Array, out: Array) -> None:
-        """Read rows of a Fortran-order file: each of their values lies in another column of the file."""
-        shape, dtype = self._header.shape, self._header.dtype
+    def _read_pieces(self, fd: int, rows: Array, raw: Array) -> None:
+        """Read rows ``(rows, pieces, items)`` that lie apart: for each piece one read for rows that are close."""
         wanted, inverse = np.unique(rows, return_inverse=True)
-        starts = np.flatnonzero(np.diff(wanted, prepend=-(1 << 40)) * dtype.itemsize > _GAP_BYTES)
-        ends = [*starts[1:].tolist(), len(wanted)]
-        groups = [wanted[start:end] for start, end in zip(starts.tolist(), ends, strict=True)]
-        columns = np.empty((int(np.prod(shape[1:])), len(wanted)), dtype)
-        for at, column in enumerate(columns):
-            values = [self._read_span(fd, at * shape[0] + int(g[0]), int(g[-1] - g[0]) + 1)[g - g[0]] for g in groups]
-            column[:] = np.concatenate(values)
-        landed = np.ascontiguousarray(columns.T)[inverse.reshape(-1)]
-        np.copyto(out, fortran_view(landed.reshape(len(rows), *shape[:0:-1])))
+        piece_bytes = raw[0, 0].nbytes
+        breaks = np.flatnonzero((np.diff(wanted) - 1) * piece_bytes > _GAP_BYTES) + 1
+        groups = np.split(wanted, breaks)
+        found = np.empty((len(wanted), *raw.shape[1:]), raw.dtype)
+        for piece in range(self.pieces):
+            at = 0
+            for group in groups:
+                first = int(group[0])
+                span = np.empty((int(group[-1]) - first + 1, raw.shape[2]), raw.dtype)
+                self._read(fd, byte_view(span), (piece * self._count + first) * piece_bytes)
+                found[at : at + len(group), piece] = span[group - first]
+                at += len(group)
+        np.copyto(raw, found[inverse.reshape(-1)])
 
-    def _read_span(self, fd: int, first: int, count: int) -> Array:
-        values = np.empty(count, self._header.dtype)
-        offset = self._header.offset + first * values.itemsize
-        if read_at(fd, byte_view(values), offset) != values.nbytes:
+    def _read(self, fd: int, body: memoryview, start: int) -> None:
+        """Fill `body` from the payload's byte `start`."""
+        if read_at(fd, body, self._header.offset + start) != len(body):
             raise changed(self.path, "it is shorter now")
-        return values
 
 
 def take_rows(array: Array, rows: Array, out: Array) -> None:
@@ -183,7 +218,7 @@ def byte_view(array: Array) -> memoryview:
     return memoryview(array.reshape(-1).view(np.uint8).data)
 
 
-def load_into_ram(handles: Handles, at: int) -> MemoryShard:
+def load_into_ram(handles: Handles, at: int, axis: int) -> MemoryShard:
     """Read a whole file into memory.
 
     Raises
@@ -202,7 +237,7 @@ def load_into_ram(handles: Handles, at: int) -> MemoryShard:
     values = np.empty(header.payload_bytes // max(1, header.dtype.itemsize), header.dtype)
     if read_at(handles.get(at).fd, byte_view(values), header.offset) != values.nbytes:
         raise changed(path, "it is shorter now")
-    return MemoryShard(values.reshape(header.shape, order="F" if header.fortran_order else "C"), path)
+    return MemoryShard(values.reshape(header.shape, order="F" if header.fortran_order else "C"), axis, path)
 
 
 def free_memory() -> int | None:
