@@ -58,12 +58,13 @@ def cast_into(source: Array, out: Array) -> int | None:
         return _narrow_into(source, out)
     with np.errstate(invalid="ignore", over="ignore"):
         np.copyto(out, source, casting="unsafe")
+        real = out.real
         # Back in the type of the source, only what came through unchanged is equal ...
-        fits = np.asarray(out.astype(source.dtype) == source)
+        fits = np.asarray(real.astype(source.dtype) == source)
         if out.dtype.kind in "fc":
-            fits &= np.isfinite(out) & _not_rounded_to_limit(source, out.dtype)
+            fits &= np.isfinite(real) & _not_rounded_to_limit(source, out.dtype)
         elif out.dtype.kind in "iu":
-            fits &= source < float(np.iinfo(out.dtype).max + 1)
+            fits &= np.isfinite(source) & (source < float(np.iinfo(out.dtype).max + 1))
     return _first_false(fits)
 
 
@@ -92,7 +93,10 @@ def _round_into(source: Array, out: Array) -> int | None:
     except FloatingPointError:
         with np.errstate(over="ignore", invalid="ignore"):
             np.copyto(out, source, casting="unsafe")
-        return _first_false(np.isfinite(out) | ~np.isfinite(source))
+        fits = np.isfinite(out.real) | ~np.isfinite(source.real)
+        if source.dtype.kind == "c":
+            fits &= np.isfinite(out.imag) | ~np.isfinite(source.imag)
+        return _first_false(fits)
     return None
 
 

@@ -105,5 +105,5 @@ class Shuffle:
 
     def __post_init__(self) -> None:
         for name, value in (("block", self.block), ("window", self.window)):
-            if value is not None and (not isinstance(value, int) or value < 1):
+            if value is not None and (not isinstance(value, int | np.integer) or value < 1):
                 raise OptionError(f"Shuffle({name}={value!r}): expected an integer of at least 1")

@@ -33,6 +33,12 @@ def human_bytes(count: int) -> str:
     return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
 
 
+def brief(value: object, limit: int = 80) -> str:
+    """Return the ``repr`` of a value that came out of a file, cut to `limit` characters."""
+    text = repr(value)
+    return text if len(text) <= limit else text[:limit] + "…"
+
+
 def examples(items: Iterable[object], limit: int = 5) -> str:
     """Return the first `limit` items, comma separated, and how many more there are."""
     shown = [str(item) for item in items]
@@ -41,11 +47,14 @@ def examples(items: Iterable[object], limit: int = 5) -> str:
     return f"{head}, … ({rest:,} more)" if rest > 0 else head
 
 
-def natural_key(path: str) -> tuple[tuple[str | int, ...], str]:
-    """Sort key that puts ``2`` before ``10`` and a folder's files before its longer-named twin's.
+def natural_key(path: str) -> tuple[tuple[tuple[str | int, ...], ...], str]:
+    """Sort key that puts ``2`` before ``10``, and the files of folder ``a`` before those of ``a-1``.
 
     Splitting on digit runs alternates text and number, so two keys never compare ``str`` with ``int``.
     The path itself breaks ties such as ``2`` and ``02``, so the order is a function of the names alone.
     """
-    parts = _DIGITS.split(path.replace("/", "\0"))
-    return tuple(int(part) if at % 2 else part for at, part in enumerate(parts)), path
+    return tuple(_natural_part(part) for part in path.split("/")), path
+
+
+def _natural_part(part: str) -> tuple[str | int, ...]:
+    return tuple([int(run) if at % 2 else run for at, run in enumerate(_DIGITS.split(part))])

@@ -30,6 +30,8 @@ class Content:
         What class numbers mean.
     report : Report
         How it came about.
+    splits : int
+        How often it was split, so that a part is not split along the cut that made it.
     """
 
     structure: Structure[Any]
@@ -37,6 +39,7 @@ class Content:
     keys: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
     report: Report = field(default_factory=Report)
+    splits: int = 0
 
     def open(self) -> SourceSet:
         """Open the sources and check that they are equally long.

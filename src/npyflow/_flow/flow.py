@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npyflow._core.errors import IndexRangeError, MissingDependencyError, OptionError
-from npyflow._core.spec import ArraySpec, Shuffle
+from npyflow._core.errors import MissingDependencyError, OptionError
+from npyflow._core.spec import ArraySpec
 from npyflow._core.structure import Structure
 from npyflow._core.text import human_bytes, plural
 from npyflow._flow.content import Content
 from npyflow._flow.manifest import save_content
+from npyflow._flow.options import example_indices, first_step, integer, shard_of, shuffle_of
 from npyflow._flow.split import check_no_empty, part_bounds, split_keys, split_rows
-from npyflow._order.layout import Layout, plan_layout, plan_pace
+from npyflow._order.layout import plan_layout, plan_pace
 from npyflow._order.order import Order
 from npyflow._read.reader import Reader
 from npyflow._sources.rows import RowSource
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
 
+    from npyflow._core.spec import Shuffle
+    from npyflow._order.layout import Layout, Pace
     from npyflow._sources.component import SourceSet
     from npyflow._sources.report import Report
 
 Array = np.ndarray[Any, Any]
 
 _INDEX = ArraySpec((), np.dtype(np.int64))
-_STREAM_EXAMPLES = 1024
 # Reading smaller files from two threads at once is slower than from one.
 _SMALL_FILE_BYTES = 64 * 1024
 
@@ -63,9 +64,7 @@ class Flow:
     def keys(self) -> Sequence[str] | Array:
         """The key of each example; for rows the row numbers, int64 ``(len(flow),)``."""
         keys = self._content.keys
-        if keys is None:
-            return self._rows(np.arange(len(self), dtype=np.int64))
-        return keys if self._selection is None else tuple(keys[at] for at in self._selection.tolist())
+        return self._rows(np.arange(len(self), dtype=np.int64)) if keys is None else self._keys(keys)
 
     @property
     def classes(self) -> tuple[str, ...] | None:
@@ -116,17 +115,19 @@ class Flow:
             return self._part(np.arange(len(self), dtype=np.int64)[index])
         if np.ndim(index) == 0 and not isinstance(index, bool | np.bool_):
             return self.__getitems__([index])[0]
-        return self._part(self._checked(index))
+        return self._part(example_indices(len(self), index))
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Return the examples `indices` as a list, read together."""
-        rows = self._rows(self._checked(indices))
-        arrays = self._sources.read(rows)
-        return [self._content.structure.pack([array[at] for array in arrays]) for at in range(len(rows))]
+        checked = example_indices(len(self), indices)
+        arrays = self._sources.read(self._rows(checked), checked)
+        return [self._content.structure.pack([array[at] for array in arrays]) for at in range(len(checked))]
 
     def __iter__(self) -> Iterator[Any]:
-        for start in range(0, len(self), _STREAM_EXAMPLES):
-            yield from self.__getitems__(range(start, min(start + _STREAM_EXAMPLES, len(self))))
+        # As many examples together as a read holds.
+        some = self._reader(1, False, 0, False, (0, 1), False).layout.batches_per_read
+        for start in range(0, len(self), some):
+            yield from self.__getitems__(range(start, min(start + some, len(self))))
 
     def split(self, *fractions: float, seed: int = 0) -> tuple[Flow, ...]:
         """Cut into parts that never overlap: ``train, val = flow.split(0.9)``.
@@ -147,13 +148,16 @@ class Flow:
             If the fractions make no sense or a part is empty.
         """
         bounds = part_bounds(fractions)
-        seed = _integer("seed", seed)
-        keyed = self._content.keys is not None
-        parts = split_keys(self.keys, bounds, seed) if keyed else split_rows(len(self), bounds, seed)  # type: ignore[arg-type]
-        check_no_empty(parts, fractions, len(self))
+        how = {"seed": integer("seed", seed), "level": self._content.splits}
+        keys, n = self._content.keys, len(self)
+        parts = split_rows(n, bounds, **how) if keys is None else split_keys(self._keys(keys), bounds, **how)
+        check_no_empty(parts, fractions, n)
         sizes = ", ".join(f"{len(part):,}" for part in parts)
-        how = "by key hash, sizes are approximate" if keyed else "at random"
-        return tuple(self._part(part, f"split {how}: {sizes} of {plural(len(self), 'example')}") for part in parts)
+        rule = "at random" if keys is None else "by key hash, sizes are approximate"
+        note = f"split {rule}: {sizes} of {plural(n, 'example')}"
+        report = replace(self.report, notes=(*self.report.notes, note))
+        content = replace(self._content, report=report, splits=self._content.splits + 1)
+        return tuple(Flow(content, self._rows(part), parent=self) for part in parts)
 
     # Ways out
 
@@ -185,8 +189,8 @@ class Flow:
         """
         reader = self._reader(batch_size, shuffle, seed, drop_remainder, shard, with_index)
         layout = reader.layout
-        first = _checked_step(start_step, layout)
-        return self._cut(reader, _integer("epoch", epoch, 0), first)
+        first = first_step(start_step, layout)
+        return self._cut(reader, integer("epoch", epoch, 0), first)
 
     def to_tf(
         self,
@@ -236,26 +240,20 @@ class Flow:
             Without TensorFlow.
         """
         reader = self._reader(1 if batch_size is None else batch_size, shuffle, seed, drop_remainder, shard, with_index)
-        start_epoch = _integer("start_epoch", start_epoch, 0)
-        start_step = _checked_step(start_step, reader.layout)
+        start_epoch = integer("start_epoch", start_epoch, 0)
+        start_step = first_step(start_step, reader.layout)
         if epochs is None and start_step:
             raise OptionError(f"start_step={start_step} without epochs=: say with epochs= where the run ends")
-        if epochs is not None and _integer("epochs", epochs, 1) <= start_epoch and epochs != start_epoch:
+        if epochs is not None and integer("epochs", epochs, 1) <= start_epoch and epochs != start_epoch:
             raise OptionError(f"start_epoch={start_epoch} lies behind the last of epochs={epochs}")
-        tfdata = _import_adapter()
-        example_bytes = self._sources.example_bytes
-        small_files = any(
-            source.access == "files" and source.spec.nbytes < _SMALL_FILE_BYTES for source in self._sources.sources
-        )
-        pace = plan_pace(reader.layout, example_bytes=example_bytes, small_files=small_files)
-        read_bytes = example_bytes * reader.layout.batch_size * reader.layout.batches_per_read
-        self._sources.pool.keep(read_bytes * (pace.in_flight + 1))
-        return tfdata.build(
-            tfdata.Feed(
+        specs = [_INDEX, *self._specs()] if with_index else self._specs()
+        adapter = _import_adapter()
+        return adapter.build(
+            adapter.Feed(
                 reader=reader,
-                specs=[_INDEX, *self._specs()] if with_index else self._specs(),
+                specs=specs,
                 structure=self._structure(with_index),
-                pace=pace,
+                pace=self._pace(reader.layout),
                 unbatch=batch_size is None,
                 epochs=epochs,
                 start_epoch=start_epoch,
@@ -310,28 +308,11 @@ class Flow:
     def _remember(self, error: Exception) -> None:
         self._last_error = error
 
-    def _part(self, indices: Array, note: str | None = None) -> Flow:
-        content = self._content
-        if note is not None:
-            content = replace(content, report=replace(content.report, notes=(*content.report.notes, note)))
-        return Flow(content, self._rows(indices), parent=self)
+    def _keys(self, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return keys if self._selection is None else tuple(keys[at] for at in self._selection.tolist())
 
-    def _checked(self, indices: Any) -> Array:
-        """Return integer indices in ``[0, len(self))`` from integers that may be negative, or from a mask."""
-        array = np.asarray(indices)
-        n = len(self)
-        if array.dtype == bool:
-            if array.shape != (n,):
-                raise IndexRangeError(f"a mask of shape {array.shape} for {plural(n, 'example')}; expected ({n},)")
-            return np.flatnonzero(array)
-        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-            raise OptionError(f"indices of dtype {array.dtype}, shape {array.shape}; expected integers along one axis")
-        rows = array.astype(np.int64)
-        wrong = np.flatnonzero((rows < -n) | (rows >= n))
-        if wrong.size:
-            index = int(rows[wrong[0]])
-            raise IndexRangeError(f"index {index} is out of range for {plural(n, 'example')}", index=index)
-        return np.where(rows < 0, rows + n, rows)
+    def _part(self, indices: Array) -> Flow:
+        return Flow(self._content, self._rows(indices), parent=self)
 
     def _reader(
         self,
@@ -342,19 +323,25 @@ class Flow:
         shard: tuple[int, int],
         with_index: bool,
     ) -> Reader:
-        if not isinstance(shuffle, bool | Shuffle):
-            raise OptionError(f"shuffle={shuffle!r}: expected True, False or npyflow.Shuffle(...)")
-        how = shuffle if isinstance(shuffle, Shuffle) else Shuffle() if shuffle else None
-        order = Order(len(self), shuffle=how, seed=_integer("seed", seed), shard=shard)
+        order = Order(len(self), shuffle=shuffle_of(shuffle), seed=integer("seed", seed), shard=shard_of(shard))
         layout = plan_layout(
             examples=len(order),
             example_bytes=self._sources.example_bytes,
-            batch_size=batch_size,
+            batch_size=integer("batch_size", batch_size, 1),
             drop_remainder=drop_remainder,
         )
         return Reader(
             sources=self._sources, selection=self._selection, order=order, layout=layout, with_index=with_index
         )
+
+    def _pace(self, layout: Layout) -> Pace:
+        """How far to run ahead; the pool keeps memory for that."""
+        sources = self._sources.sources
+        small_files = any(source.access == "files" and source.spec.nbytes < _SMALL_FILE_BYTES for source in sources)
+        example_bytes = self._sources.example_bytes
+        pace = plan_pace(layout, example_bytes=example_bytes, small_files=small_files)
+        self._sources.pool.keep(example_bytes * layout.batch_size * layout.batches_per_read * (pace.in_flight + 1))
+        return pace
 
     def _cut(self, reader: Reader, epoch: int, first_step: int) -> Iterator[Any]:
         structure, size = self._structure(reader.with_index), reader.layout.batch_size
@@ -362,23 +349,6 @@ class Flow:
             arrays = reader.read(epoch, first_step, number)
             for start in range(0, len(arrays[0]), size):
                 yield structure.pack([array[start : start + size] for array in arrays])
-
-
-def _integer(name: str, value: Any, least: int | None = None) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise OptionError(f"{name}={value!r}: expected an integer") from None
-    if least is not None and number < least:
-        raise OptionError(f"{name}={number}: expected at least {least}")
-    return number
-
-
-def _checked_step(start_step: Any, layout: Layout) -> int:
-    step = _integer("start_step", start_step, 0)
-    if step > layout.steps:
-        raise OptionError(f"start_step={step}: an epoch has {plural(layout.steps, 'step')}")
-    return step
 
 
 def _import_adapter() -> Any:

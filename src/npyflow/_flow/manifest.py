@@ -49,6 +49,7 @@ def save_content(content: Content, selection: Array | None, path: str | os.PathL
         "version": _VERSION,
         "structure": _tree_out(content.structure),
         "classes": content.classes,
+        "splits": content.splits,
         "report": {
             "left_out": dict(report.left_out),
             "skipped": dict(report.skipped),
@@ -84,7 +85,7 @@ def load_content(path: str | os.PathLike[str]) -> tuple[Content, Array | None]:
         facts = json.loads(Path(path).read_bytes())
     except (FileNotFoundError, IsADirectoryError):
         raise MissingFileError(f"{name}: no such manifest; write one with flow.save", path=os.fspath(path)) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{name} is no npyflow manifest: {error}", path=os.fspath(path)) from None
     if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
         raise FileFormatError(f"{name} is no npyflow manifest; write one with flow.save", path=os.fspath(path))
@@ -95,7 +96,7 @@ def load_content(path: str | os.PathLike[str]) -> tuple[Content, Array | None]:
         )
     try:
         return _content_in(facts, Path(path).absolute().parent)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
         raise FileFormatError(
             f"{name} is a damaged manifest ({type(error).__name__}: {error}); save the flow again", path=os.fspath(path)
         ) from None
@@ -107,8 +108,9 @@ def _content_in(facts: dict[str, Any], folder: Path) -> tuple[Content, Array | N
     content = Content(
         structure=Structure(_tree_in(facts["structure"], [component.name for component in components])),
         components=components,
-        keys=None if facts["keys"] is None else tuple(facts["keys"]),
-        classes=None if facts["classes"] is None else tuple(facts["classes"]),
+        keys=None if facts["keys"] is None else _texts(facts["keys"]),
+        classes=None if facts["classes"] is None else _texts(facts["classes"]),
+        splits=int(facts["splits"]),
         report=Report(
             left_out=Counter(report["left_out"]),
             skipped=report["skipped"],
@@ -119,6 +121,12 @@ def _content_in(facts: dict[str, Any], folder: Path) -> tuple[Content, Array | N
     )
     selection = facts["selection"]
     return content, None if selection is None else np.array(selection, np.int64)
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    if not all(isinstance(value, str) for value in values):
+        raise TypeError("expected a list of texts")
+    return tuple(values)
 
 
 def _tree_out(structure: Structure[Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from npyflow._core.errors import BadFilesError, FileError, OptionError, PairingError
+from npyflow._core.errors import BadFilesError, MissingFileError, NpyflowError, OptionError, PairingError
 from npyflow._core.spec import DType
 from npyflow._core.structure import Structure, spread, structure_of
 from npyflow._core.text import examples, plural, show_path
@@ -17,7 +17,7 @@ from npyflow._flow.flow import Flow
 from npyflow._flow.manifest import load_content
 from npyflow._sources.component import Component
 from npyflow._sources.labels import Labels, find_labels
-from npyflow._sources.listing import as_path_list, as_path_text, expand, list_files
+from npyflow._sources.listing import Listing, as_path_text, expand, list_files
 from npyflow._sources.pairing import Joined, join, orphans_error
 from npyflow._sources.report import Report
 from npyflow._sources.scan import FileTable, Scan, raise_bad, scan
@@ -25,6 +25,8 @@ from npyflow._sources.scan import FileTable, Scan, raise_bad, scan
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
+
+Array = np.ndarray[Any, Any]
 
 _LABEL = "label"
 
@@ -72,11 +74,18 @@ def rows(data: Any, *, dtype: Any = None, axis: Any = 0, access: Any = "auto") -
     dtypes = [_dtype(value) for value in spread(dtype, structure, "dtype")]
     accesses = [value or "auto" for value in spread(access, structure, "access")]
     axes = [_axis(value) for value in spread(axis, structure, "axis")]
-    components = tuple(
-        _row_component(name, leaf, dtype=one_dtype, axis=one_axis, access=one_access)
-        for (name, leaf), one_dtype, one_axis, one_access in zip(structure.named(), dtypes, axes, accesses, strict=True)
-    )
-    return Flow(Content(structure=Structure(structure.pack(structure.names)), components=components))
+    components, problems, paths = [], [], 0
+    for at, (name, leaf) in enumerate(structure.named()):
+        kind, table, arrays, bad = _row_leaf(name or "data", leaf)
+        problems += bad
+        paths += len(bad) + (0 if table is None else len(table))
+        components.append(
+            Component(
+                name=name, kind=kind, table=table, arrays=arrays, dtype=dtypes[at], axis=axes[at], access=accesses[at]
+            )
+        )
+    raise_bad(problems, paths)
+    return Flow(Content(structure=Structure(structure.pack(structure.names)), components=tuple(components)))
 
 
 def files(
@@ -125,40 +134,35 @@ def files(
     """
     if on_bad not in ("raise", "skip"):
         raise OptionError(f"on_bad={on_bad!r}: expected 'raise' or 'skip'")
+    if classes is not None and labels is None:
+        raise OptionError("classes= without labels=: say where the labels are")
     structure = structure_of(data, "data")
     dtypes = [_dtype(value) for value in spread(dtype, structure, "dtype")]
     names = structure.names
     listings = [list_files(leaf, pattern, name or "data") for name, leaf in structure.named()]
-    joined = join(listings, names)
-    if joined.orphans and on_bad == "raise":
-        raise orphans_error(joined, names)
+    joined = _join(listings, names, on_bad)
     scans = [scan(paths) for paths in joined.paths]
     skipped = _bad_examples(joined, scans, on_bad)
     found = None if labels is None else find_labels(labels, joined.keys, classes)
     if found is not None and found.missing:
         skipped |= _unlabelled(found, joined.keys, on_bad)
-    keep = np.array([at for at, key in enumerate(joined.keys) if key not in skipped], np.int64)
-    if not keep.size:
-        raise BadFilesError(f"all {plural(len(joined.keys), 'example')} were skipped: {next(iter(skipped.values()))}")
+    keep = _kept(joined.keys, skipped)
+    tree = structure.pack(names)
     components = [
-        Component(name=name, kind="files", table=_kept(one, keep), dtype=one_dtype)
+        Component(name=name, kind="files", table=_select(one, keep), dtype=one_dtype)
         for name, one, one_dtype in zip(names, scans, dtypes, strict=True)
     ]
-    tree = structure.pack(names)
     if found is not None:
         components.append(Component(name=_LABEL, kind="labels", arrays=(found.values[keep],)))
         tree = (tree, _LABEL)
-    report = _report([listing.left_out for listing in listings], skipped, found)
-    keys = tuple(joined.keys[at] for at in keep.tolist())
-    return Flow(
-        Content(
-            structure=Structure(tree),
-            components=tuple(components),
-            keys=keys,
-            classes=None if found is None else found.classes,
-            report=report,
-        )
+    content = Content(
+        structure=Structure(tree),
+        components=tuple(components),
+        keys=tuple(joined.keys[at] for at in keep.tolist()),
+        classes=None if found is None else found.classes,
+        report=_report(listings, skipped, found),
     )
+    return Flow(content)
 
 
 def load(path: str | os.PathLike[str]) -> Flow:
@@ -199,40 +203,47 @@ def _axis(value: Any) -> int:
         raise OptionError(f"axis={value!r}: expected an integer") from None
 
 
-def _row_component(name: str, leaf: Any, **options: Any) -> Component:
-    """Tell paths from arrays; a list may hold several of either."""
-    label = name or "data"
+def _row_leaf(
+    label: str, leaf: Any
+) -> tuple[Literal["rows", "arrays"], FileTable | None, tuple[Any, ...], list[NpyflowError]]:
+    """Tell paths from arrays; a list may hold several of either. Also what is wrong with the files."""
     items = leaf if isinstance(leaf, list) else [leaf]
-    texts = [None if _is_array(item) else as_path_text(item) for item in items]
+    texts = [as_path_text(item) for item in items]
     if items and all(text is not None for text in texts):
-        paths = [path for text in texts if text is not None for path in expand(text)]
+        paths, bad = _expand_all([text for text in texts if text is not None])
         found = scan(paths)
-        raise_bad(list(found.bad.values()), len(paths))
-        return Component(name=name, kind="rows", table=found.table, **options)
-    if items and all(_is_array(item) for item in items):
-        return Component(name=name, kind="arrays", arrays=tuple(items), **options)
-    got = (
-        f"a list of {examples(sorted({type(item).__name__ for item in items}))}"
-        if isinstance(leaf, list)
-        else type(leaf).__name__
-    )
+        return "rows", found.table, (), [*bad, *found.bad.values()]
+    if items and all(hasattr(item, "__array__") for item in items):
+        return "arrays", None, tuple(items), []
+    kinds = examples(sorted({type(item).__name__ for item in items}))
+    got = f"a list of {kinds or 'nothing'}" if isinstance(leaf, list) else type(leaf).__name__
     raise OptionError(
         f"{label}: expected a path, an array, or a list of paths or of arrays, got {got}; "
         f"numbers in a list are no array: wrap them in np.asarray"
     )
 
 
-def _is_array(item: Any) -> bool:
-    return (hasattr(item, "__array__") and getattr(item, "shape", None) != ()) or _is_string_array(item)
+def _expand_all(texts: list[str]) -> tuple[list[str], list[NpyflowError]]:
+    paths: list[str] = []
+    bad: list[NpyflowError] = []
+    for text in texts:
+        try:
+            paths += expand(text)
+        except MissingFileError as error:
+            bad.append(error)
+    return paths, bad
 
 
-def _is_string_array(item: Any) -> bool:
-    return as_path_list(item) is not None and not isinstance(item, list)
+def _join(listings: list[Listing], names: list[str], on_bad: str) -> Joined:
+    joined = join(listings, names)
+    if joined.orphans and on_bad == "raise":
+        raise orphans_error(joined, names)
+    return joined
 
 
 def _bad_examples(joined: Joined, scans: Sequence[Scan], on_bad: str) -> dict[str, str]:
     """Return the keys to skip, or raise for all bad files at once."""
-    bad: list[FileError] = [error for one in scans for error in one.bad.values()]
+    bad: list[NpyflowError] = [error for one in scans for error in one.bad.values()]
     if on_bad == "raise":
         raise_bad(bad, sum(map(len, joined.paths)))
         return {}
@@ -253,15 +264,29 @@ def _unlabelled(found: Labels, keys: Sequence[str], on_bad: str) -> dict[str, st
     return missing
 
 
-def _kept(one: Scan, keep: np.ndarray[Any, Any]) -> FileTable:
+def _kept(keys: Sequence[str], skipped: dict[str, str]) -> Array:
+    """Positions of the examples that are not skipped.
+
+    Raises
+    ------
+    BadFilesError
+        If that is none.
+    """
+    keep = np.array([at for at, key in enumerate(keys) if key not in skipped], np.int64)
+    if not keep.size:
+        raise BadFilesError(f"all {plural(len(keys), 'example')} were skipped: {next(iter(skipped.values()))}")
+    return keep
+
+
+def _select(one: Scan, keep: Array) -> FileTable:
     """The table of the examples `keep`, which are all good."""
     if len(keep) == len(one.table) and not one.bad:
         return one.table
     return one.table.select(np.searchsorted(one.good, keep))
 
 
-def _report(left_out: list[Counter[str]], skipped: dict[str, str], found: Labels | None) -> Report:
-    total: Counter[str] = sum(left_out, Counter())
+def _report(listings: list[Listing], skipped: dict[str, str], found: Labels | None) -> Report:
+    total: Counter[str] = sum((listing.left_out for listing in listings), Counter())
     if found is None:
         return Report(left_out=total, skipped=skipped)
     return Report(left_out=total, skipped=skipped, extra_labels=found.extra, matches=found.matches)

@@ -38,9 +38,15 @@ def part_bounds(fractions: Sequence[float]) -> list[float]:
     return [*bounds[:-1], 1.0] if bounds[-1] > 1 - 1e-9 else [*bounds, 1.0]
 
 
-def split_keys(keys: Sequence[str], bounds: Sequence[float], seed: int) -> list[Array]:
-    """Assign each key by its own hash: adding or removing other keys moves nobody. Sizes are approximate."""
-    salt = seed.to_bytes(16, "little", signed=True)
+def split_keys(keys: Sequence[str], bounds: Sequence[float], *, seed: int, level: int) -> list[Array]:
+    """Assign each key by its own hash: adding or removing other keys moves nobody. Sizes are approximate.
+
+    Parameters
+    ----------
+    level : int
+        Splits that `keys` come from; a part that is split again needs other hashes.
+    """
+    salt = mix(seed, level).to_bytes(8, "little")
     points = [
         int.from_bytes(
             hashlib.blake2b(key.encode("utf-8", "surrogateescape"), digest_size=8, salt=salt).digest(), "little"
@@ -52,9 +58,9 @@ def split_keys(keys: Sequence[str], bounds: Sequence[float], seed: int) -> list[
     return [np.flatnonzero(part == number) for number in range(len(bounds))]
 
 
-def split_rows(n: int, bounds: Sequence[float], seed: int) -> list[Array]:
+def split_rows(n: int, bounds: Sequence[float], *, seed: int, level: int) -> list[Array]:
     """Assign ``range(n)`` at random with exact sizes; each part is in ascending order."""
-    shuffled = Permutation(n, mix(seed, _SPLIT))(np.arange(n))
+    shuffled = Permutation(n, mix(seed, _SPLIT, level))(np.arange(n))
     cuts = [0, *(round(n * bound) for bound in bounds)]
     return [np.sort(shuffled[start:stop]) for start, stop in pairwise(cuts)]
 

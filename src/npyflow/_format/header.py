@@ -16,7 +16,7 @@ import numpy as np
 
 from npyflow._core.errors import FileFormatError, MissingFileError
 from npyflow._core.spec import DType
-from npyflow._core.text import show_path
+from npyflow._core.text import brief, examples, show_path
 from npyflow._format.literal import LiteralError, parse_literal
 
 MAGIC = b"\x93NUMPY"
@@ -112,15 +112,15 @@ def parse_header(raw: bytes) -> Header:
 
 def _fields(fields: Any) -> tuple[DType, bool, tuple[int, ...]]:
     if not isinstance(fields, dict) or set(fields) != _KEYS:
-        found = ", ".join(map(repr, fields)) if isinstance(fields, dict) else type(fields).__name__
+        found = examples(map(brief, fields)) if isinstance(fields, dict) else type(fields).__name__
         raise FileFormatError(f"the header needs exactly descr, fortran_order and shape; found {found}")
     shape, fortran_order = fields["shape"], fields["fortran_order"]
     if not isinstance(shape, tuple) or not all(type(size) is int for size in shape):
-        raise FileFormatError(f"shape {shape!r} is no tuple of integers")
+        raise FileFormatError(f"shape {brief(shape)} is no tuple of integers")
     if any(size < 0 for size in shape) or len(shape) > 64:
-        raise FileFormatError(f"shape {shape!r} has a negative length or over 64 axes")
+        raise FileFormatError(f"shape {brief(shape)} has a negative length or over 64 axes")
     if not isinstance(fortran_order, bool):
-        raise FileFormatError(f"fortran_order {fortran_order!r} is no bool")
+        raise FileFormatError(f"fortran_order {brief(fortran_order)} is no bool")
     return _dtype(fields["descr"]), fortran_order, shape
 
 
@@ -128,7 +128,7 @@ def _dtype(descr: Any) -> DType:
     try:
         return np.lib.format.descr_to_dtype(descr)
     except Exception:  # NumPy raises TypeError, ValueError, KeyError or IndexError by what is odd about it
-        raise FileFormatError(f"descr {descr!r:.80} is no dtype that NumPy knows") from None
+        raise FileFormatError(f"descr {brief(descr)} is no dtype that NumPy knows") from None
 
 
 def read_header(path: str | os.PathLike[str]) -> Header:

@@ -1,7 +1,8 @@
 """The subset of Python literals that ``.npy`` headers are written in.
 
-Headers are parsed, never evaluated. Dicts, tuples, lists, strings, integers, ``True``, ``False`` and ``None``; one
-pass, bounded depth, memory in proportion to the text.
+Headers are parsed, never evaluated. Dicts, tuples, strings, integers, ``True``, ``False`` and ``None``, and lists of
+fields, which are tuples of two or three. One pass; depth and length of tuples are bounded by what a header can need,
+so a text of any other kind is refused where it begins to be one.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from npyflow._core.text import brief
+
 MAX_DEPTH = 32
+# NumPy's arrays have at most 64 axes; a field is a tuple of at most three.
+MAX_TUPLE = 64
 
 _TOKEN = re.compile(
     r"""[ \t\r\n\f\0]*(?:
         (?P<punct>[{}()\[\],:])
       | (?P<int>[-+]?[0-9]{1,40}(?![0-9A-KM-Za-z_.]))L?
       | (?P<name>[A-Za-z_]{1,5}(?![A-Za-z0-9_.'"]))
-      | [ubUB]?'(?P<single>(?:[^'\\\n]|\\[^\n])*)'
-      | [ubUB]?"(?P<double>(?:[^"\\\n]|\\[^\n])*)"
+      | [ubUB]?'(?P<single>[^'\\\n]*+(?:\\[^\n][^'\\\n]*+)*+)'
+      | [ubUB]?"(?P<double>[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+)"
       | (?P<end>\Z)
     )""",
     re.VERBOSE,
@@ -97,7 +102,12 @@ class _Parser:
         comma = False
         self.advance()
         while not self._is(closing):
-            items.append(self.value(depth + 1))
+            item = self.value(depth + 1)
+            if opening == "[" and not (isinstance(item, tuple) and len(item) in (2, 3)):
+                raise LiteralError(f"a list holds {brief(item)} before character {self._at}; expected a field")
+            items.append(item)
+            if opening == "(" and len(items) > MAX_TUPLE:
+                raise LiteralError(f"a tuple of more than {MAX_TUPLE} items at character {self._at}")
             comma = self._comma(closing)
         self.advance()
         if opening == "[":
@@ -137,7 +147,10 @@ def _unescape(text: str) -> str:
 def _escaped(match: re.Match[str]) -> str:
     code = match[1]
     if code[0] in "xuU" and len(code) > 1:
-        return chr(int(code[1:], 16))
+        point = int(code[1:], 16)
+        if point > 0x10FFFF:
+            raise LiteralError(f"no such character {match[0]!r}")
+        return chr(point)
     if code not in _ESCAPES:
         raise LiteralError(f"unknown escape {match[0]!r}")
     return _ESCAPES[code]

@@ -29,12 +29,20 @@ _ROUNDS = 6
 def mix(*words: int) -> int:
     """Hash integers to 64 bits (splitmix64, Steele, Lea and Flood 2014, chained)."""
     state = 0x243F6A8885A308D3
-    for word in words:
-        state = (state ^ (word & _MASK)) + 0x9E3779B97F4A7C15 & _MASK
+    for limb in (limb for word in words for limb in _limbs(word)):
+        state = (state ^ (limb & _MASK)) + 0x9E3779B97F4A7C15 & _MASK
         state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & _MASK
         state = (state ^ state >> 27) * 0x94D049BB133111EB & _MASK
         state ^= state >> 31
     return state
+
+
+def _limbs(word: int) -> list[int]:
+    """Cut an integer of any size into 64-bit pieces."""
+    limbs = [word]
+    while limbs[-1] > _MASK or limbs[-1] < -_MASK:
+        limbs[-1:] = [limbs[-1] & _MASK, limbs[-1] >> 64]
+    return limbs
 
 
 class Permutation:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from npyflow._core.errors import OptionError
-
 # Several small batches share one Python call; larger reads would fall out of the processor's cache.
 READ_BYTES = 3 << 20
 # From here on a batch is a read of its own.
@@ -58,15 +56,7 @@ class Layout:
 
 
 def plan_layout(*, examples: int, example_bytes: int, batch_size: int, drop_remainder: bool) -> Layout:
-    """Choose how many batches a read serves.
-
-    Raises
-    ------
-    OptionError
-        If `batch_size` is below 1.
-    """
-    if not isinstance(batch_size, int) or batch_size < 1:
-        raise OptionError(f"batch_size={batch_size!r}: expected an integer of at least 1, or None for single examples")
+    """Choose how many batches a read serves."""
     batch_bytes = max(1, example_bytes * batch_size)
     fitting = 1 if batch_bytes >= WHOLE_BATCH_BYTES else max(1, READ_BYTES // batch_bytes)
     # An example without bytes, or with a few, is no reason to read millions of them at once.

@@ -103,8 +103,10 @@ class Order:
         virtual = positions + missing * (positions >= (short + 1) * block - missing)
         numbers = virtual // (block * window)
         out = np.empty(len(positions), np.int64)
-        for number in np.unique(numbers).tolist():
-            inside = numbers == number
+        # Positions ascend, so the positions of a window are a slice.
+        found, starts = np.unique(numbers, return_index=True)
+        for number, first, end in zip(found.tolist(), starts, [*starts[1:], len(positions)], strict=True):
+            inside = slice(first, end)
             members = self._cache.get(
                 ("window", epoch, number),
                 lambda: self._window(epoch, number, blocks, block, window),  # noqa: B023

@@ -44,7 +44,7 @@ class Reader:
         start, stop = self.layout.span(first_step, read)
         indices = self.order.indices(epoch, start, stop)
         rows = indices if self.selection is None else self.selection[indices]
-        batch = self.sources.read(rows)
+        batch = self.sources.read(rows, indices)
         if not self.with_index:
             return batch
         # A copy on an aligned buffer: the order keeps its segment.

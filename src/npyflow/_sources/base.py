@@ -33,9 +33,13 @@ class Place:
     path: str | None
     row: int | None
 
+    @property
+    def file(self) -> str:
+        """The file as it can be printed."""
+        return "an array in RAM" if self.path is None else show_path(self.path)
+
     def __str__(self) -> str:
-        name = "an array in RAM" if self.path is None else show_path(self.path)
-        return name if self.row is None else f"{name} row {self.row}"
+        return self.file if self.row is None else f"{self.file} row {self.row}"
 
 
 class Source(Protocol):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from npyflow._core.errors import ClosedError, OptionError
+from npyflow._core.errors import ClosedError, NpyflowError, OptionError
 from npyflow._sources.files import FileSource
 from npyflow._sources.rows import ACCESS, rows_of_arrays, rows_of_files
 
@@ -91,8 +91,15 @@ class SourceSet:
         """Bytes of one example, all components together."""
         return sum(source.spec.nbytes for source in self.sources)
 
-    def read(self, indices: Array) -> list[Array]:
-        """Return the examples `indices` (int64, in range), an array a component.
+    def read(self, rows: Array, indices: Array) -> list[Array]:
+        """Return examples, an array a component.
+
+        Parameters
+        ----------
+        rows : int64 array (batch,)
+            Where they are in the sources; in range.
+        indices : int64 array (batch,)
+            What the flow calls them, for errors.
 
         Raises
         ------
@@ -101,12 +108,17 @@ class SourceSet:
         """
         if self.closed:
             raise ClosedError("this flow was closed; open it again")
-        out = []
-        for source in self.sources:
-            batch = self.pool.empty((len(indices), *source.spec.shape), source.spec.dtype)
-            source.read_into(indices, batch)
-            out.append(batch)
-        return out
+        try:
+            return [self._read_one(source, rows) for source in self.sources]
+        except NpyflowError as error:
+            if error.index is not None:
+                error.index = int(indices[np.flatnonzero(rows == error.index)[0]])
+            raise
+
+    def _read_one(self, source: Source, rows: Array) -> Array:
+        batch = self.pool.empty((len(rows), *source.spec.shape), source.spec.dtype)
+        source.read_into(rows, batch)
+        return batch
 
     def close(self) -> None:
         """Let go of memory and descriptors. Batches that were handed out stay valid."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import os
 import threading
 from typing import TYPE_CHECKING
@@ -11,8 +13,10 @@ if TYPE_CHECKING:
 
 Path = str | bytes
 
-# O_CLOEXEC: no handle leaks into child processes. O_BINARY: Windows would translate line ends.
-OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+# O_CLOEXEC: no handle leaks into child processes. O_NONBLOCK: a pipe under a file's name must not hang the scan.
+# O_BINARY: Windows would translate line ends.
+_FLAGS = ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY")
+OPEN_FLAGS = os.O_RDONLY | functools.reduce(operator.or_, (getattr(os, name, 0) for name in _FLAGS))
 
 # Linux stops one call at 2,147,479,552 bytes; asking for less keeps the arithmetic whole.
 _MAX_CALL_BYTES = 1 << 30

@@ -48,7 +48,11 @@ class FileSource:
     def __init__(self, table: FileTable, *, dtype: DType | None, pool: BufferPool, name: str) -> None:
         _check_agree(table, dtype, name)
         self.table = table
-        self._conversions = [conversion(header.dtype, dtype, name) for header in table.headers]
+        firsts = [table.paths[int(np.argmax(table.kinds == kind))] for kind in range(len(table.headers))]
+        self._conversions = [
+            conversion(header.dtype, dtype, f"{name}: {show_path(path)}")
+            for header, path in zip(table.headers, firsts, strict=True)
+        ]
         self._paths = [os.fsencode(path) for path in table.paths]
         self._pool = pool
         self.spec = ArraySpec(table.headers[0].shape, self._conversions[0].target)

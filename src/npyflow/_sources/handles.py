@@ -46,6 +46,9 @@ class Handle:
             self.payload: Array | None = None
             if mapped:
                 whole = mmap.mmap(self.fd, 0, access=mmap.ACCESS_READ)
+                if hasattr(mmap, "MADV_RANDOM"):
+                    # Only scattered rows are read through the map: on a cold disk, reading around them is waste.
+                    whole.madvise(mmap.MADV_RANDOM)
                 self.payload = np.frombuffer(whole, np.uint8)[header.offset :]
         except FileNotFoundError:
             raise changed(path, "it is gone") from None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import os
 import warnings
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +16,12 @@ from npyflow._core.text import examples, natural_key, plural, show_path
 from npyflow._sources.listing import as_path_text
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping, Sequence
 
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Table:
     """Labels from a CSV file with a header line.
 
@@ -43,6 +43,7 @@ class Table:
     """
 
     path: str | os.PathLike[str]
+    _: KW_ONLY
     key: str
     value: str | Sequence[str]
 
@@ -61,11 +62,7 @@ class Table:
             If a column is missing or a key is there twice.
         """
         name = show_path(self.path)
-        try:
-            with open(self.path, encoding="utf-8-sig", newline="") as file:
-                rows = list(csv.DictReader(file))
-        except FileNotFoundError:
-            raise MissingFileError(f"{name}: no such file", path=str(self.path)) from None
+        rows = self._rows(name)
         columns = [self.value] if isinstance(self.value, str) else list(self.value)
         have = list(rows[0]) if rows else []
         if lacking := [column for column in (self.key, *columns) if column not in have]:
@@ -73,21 +70,39 @@ class Table:
         doubled = [key for key, count in Counter(row[self.key] for row in rows).items() if count > 1]
         if doubled:
             raise PairingError(f"{name}: {plural(len(doubled), 'key')} occur more than once: {examples(doubled)}")
-        texts = [[row[column] for column in columns] for row in rows]
-        values = _numbers(texts)
+        values = _numbers([[row[column] for column in columns] for row in rows])
         return {
             row[self.key]: value[0] if isinstance(self.value, str) else value
             for row, value in zip(rows, values, strict=True)
         }
 
+    def _rows(self, name: str) -> list[dict[str, str]]:
+        """Read all lines; each must have as many cells as the header line."""
+        try:
+            with open(self.path, encoding="utf-8-sig", newline="") as file:
+                rows = list(csv.DictReader(file))
+        except FileNotFoundError:
+            raise MissingFileError(f"{name}: no such file", path=os.fspath(self.path)) from None
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise PairingError(f"{name} cannot be read as CSV in UTF-8: {error}", path=os.fspath(self.path)) from None
+        for number, row in enumerate(rows):
+            if None in row or None in row.values():
+                raise PairingError(
+                    f"{name}, data line {number + 1}, has more or fewer cells than the header line",
+                    path=os.fspath(self.path),
+                )
+        return rows
+
 
 def _numbers(texts: list[list[str]]) -> list[list[Any]]:
     """Parse all values as int, else all as float, else leave all as text."""
-    for parse in (int, float):
-        try:
-            return [[parse(text) for text in row] for row in texts]
-        except (TypeError, ValueError):
-            continue
+    # Python reads 1_0 as a number; in a table it is a name.
+    if not any("_" in text for row in texts for text in row):
+        for parse in (int, float):
+            try:
+                return [[parse(text) for text in row] for row in texts]
+            except ValueError:
+                continue
     return [list(row) for row in texts]
 
 
@@ -178,22 +193,14 @@ def _from_folders(keys: Sequence[str]) -> _Found:
 
 def _in_order(labels: Any, keys: Sequence[str], classes: Sequence[str] | None) -> Labels:
     path = as_path_text(labels)
-    if path is not None and not path.endswith(".npy"):
-        raise OptionError(
-            f"labels={path!r}: expected 'directory', a .npy file, an array, a mapping, a callable or npyflow.Table"
-        )
+    name = "labels" if path is None else f"labels {show_path(path)}"
     if path is not None:
-        try:
-            labels = np.load(path, allow_pickle=False)
-        except FileNotFoundError:
-            raise MissingFileError(f"labels: {show_path(path)}: no such file", path=path) from None
-        except ValueError as error:
-            raise PairingError(f"labels: {show_path(path)}: {error}") from None
+        labels = _load(path, name)
     values = _stack(labels, keys) if isinstance(labels, list | tuple) else np.asarray(labels)
     if values.ndim == 0 or len(values) != len(keys):
         count = "a scalar" if values.ndim == 0 else plural(len(values), "label")
         raise ShapeMismatchError(
-            f"{count} for {plural(len(keys), 'file')}; expected one for each, in the order of the keys"
+            f"{name}: {count} for {plural(len(keys), 'file')}; expected one for each, in the order of the keys"
         )
     if list(keys) != sorted(keys) and list(keys) == sorted(keys, key=natural_key):
         warnings.warn(
@@ -206,6 +213,20 @@ def _in_order(labels: Any, keys: Sequence[str], classes: Sequence[str] | None) -
     ends = [*range(min(3, len(keys))), *range(max(3, len(keys) - 3), len(keys))]
     matches = tuple((keys[at], str(values[at])) for at in ends)
     return Labels(values=array, classes=names, missing={}, matches=matches)
+
+
+def _load(path: str, name: str) -> Array:
+    if not path.endswith(".npy"):
+        raise OptionError(
+            f"labels={path!r}: expected 'directory', a .npy file, an array, a mapping, a callable or npyflow.Table"
+        )
+    try:
+        array: Array = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise MissingFileError(f"{name}: no such file", path=path) from None
+    except (OSError, ValueError, EOFError) as error:
+        raise PairingError(f"{name}: {error}", path=path) from None
+    return array
 
 
 def _stack(values: Sequence[Any], keys: Sequence[str]) -> Array:

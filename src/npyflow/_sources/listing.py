@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 from collections import Counter
@@ -111,7 +112,7 @@ def _list_named(text: str, pattern: str) -> Listing:
         return _matching(text, pattern, f"{text}: no file in this folder matches pattern={pattern!r}")
     if os.path.exists(text):
         return Listing(root=os.path.dirname(text), paths=[text], keys=[_key(os.path.basename(text))])
-    if not _WILD.search(text) and KEY not in text:
+    if not _is_wild(text):
         raise MissingFileError(f"{show_path(text)}: no such file or folder; {_nearest(text)}", path=text)
     root, rest = _split_pattern(text)
     return _matching(root, rest, f"{text}: no file matches")
@@ -135,11 +136,18 @@ def expand(text: str) -> list[str]:
 
 
 def _split_pattern(text: str) -> tuple[str, str]:
-    """Split at the last folder before the first wildcard."""
+    """Split at the last folder before the first wildcard; a folder that exists is itself, brackets or not."""
     parts = text.replace(os.sep, "/").split("/")
-    at = next(n for n, part in enumerate(parts) if _WILD.search(part) or KEY in part)
-    root = "/".join(parts[:at])
-    return root or ("/" if text.startswith("/") else "."), "/".join(parts[at:])
+    root = "/" if text.startswith("/") else "."
+    at = 0
+    while at < len(parts) - 1 and (not _is_wild(parts[at]) or os.path.isdir(os.path.join(root, parts[at]))):
+        root = os.path.join(root, parts[at]) if root != "." or at else parts[at] or root
+        at += 1
+    return root, "/".join(parts[at:])
+
+
+def _is_wild(part: str) -> bool:
+    return bool(_WILD.search(part)) or KEY in part
 
 
 def _matching(root: str, pattern: str, nothing: str) -> Listing:
@@ -171,7 +179,7 @@ def _walk(root: str, depth: int | None, left_out: Counter[str]) -> Iterator[str]
 
     Links to folders are followed, except into a folder that is already open above.
     """
-    pending: list[tuple[str, str, frozenset[str]]] = [(root, "", frozenset({os.path.realpath(root)}))]
+    pending: list[tuple[str, str, tuple[str, ...]]] = [(root, "", (os.path.realpath(root),))]
     while pending:
         folder, prefix, above = pending.pop()
         with os.scandir(folder) as entries:
@@ -181,12 +189,19 @@ def _walk(root: str, depth: int | None, left_out: Counter[str]) -> Iterator[str]
                     left_out["hidden"] += 1
                 elif name.lower() in _LITTER or name in _LITTER_DIRS:
                     left_out["litter"] += 1
-                elif not entry.is_dir():
+                elif not _is_folder(entry):
                     yield prefix + name
                 elif depth is None or prefix.count("/") + 1 < depth:
-                    real = os.path.realpath(entry.path) if entry.is_symlink() else entry.path
+                    real = os.path.realpath(entry.path) if entry.is_symlink() else os.path.join(above[-1], name)
                     if real not in above:
-                        pending.append((entry.path, f"{prefix}{name}/", above | {real}))
+                        pending.append((entry.path, f"{prefix}{name}/", (*above, real)))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself: no folder, and the scan will say what it is
+        return False
 
 
 @lru_cache(maxsize=64)
@@ -207,20 +222,26 @@ def _translate(part: str) -> str:
     out, at = [], 0
     while at < len(part):
         char = part[at]
-        end = part.find("]", at + 2) if char == "[" else -1
+        end = _class_end(part, at) if char == "[" else -1
         if part.startswith(KEY, at):
             out.append("(?P<key>.+)")
             at += len(KEY) - 1
         elif char in "*?":
             out.append("[^/]*" if char == "*" else "[^/]")
         elif end > 0:
-            body = part[at + 1 : end].replace("\\", r"\\")
-            out.append(f"[{'^' + body[1:] if body[0] == '!' else body}]")
+            # Python's own translation of a class, without the frame that it puts around: (?s:...)\Z
+            out.append(fnmatch.translate(part[at : end + 1])[4:-3])
             at = end
         else:
             out.append(re.escape(char))
         at += 1
     return "".join(out)
+
+
+def _class_end(part: str, at: int) -> int:
+    """Where the character class that opens at `at` closes: a bracket right after the opening is a member."""
+    first = at + 1 + (part[at + 1 : at + 2] == "!")
+    return part.find("]", first + 1)
 
 
 def _key(name: str) -> str:

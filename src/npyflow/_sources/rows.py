@@ -57,7 +57,7 @@ class RowSource:
         name: str,
     ) -> None:
         self._shards = tuple(shards)
-        self._conversions = [conversion(shard.stored, dtype, name) for shard in shards]
+        self._conversions = [conversion(shard.stored, dtype, f"{name}: {shard.place(0).file}") for shard in shards]
         self._ends = np.cumsum([len(shard) for shard in shards])
         self._pool = pool
         self.spec = ArraySpec(row_shape, self._conversions[0].target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from npyflow._core.errors import (
     MissingFileError,
     NpyflowError,
 )
+from npyflow._core.spec import check_supported
 from npyflow._core.text import plural, show_path
 from npyflow._format.header import FIRST_READ_BYTES, MAGIC, MAX_HEADER_BYTES, Header, header_bytes, parse_header
 from npyflow._format.sniff import SNIFF_BYTES, identify
@@ -98,13 +100,13 @@ class Scan:
         The good files, in the order of the paths.
     good : int64 array
         Their positions among the paths.
-    bad : dict of int to FileError
+    bad : dict of int to NpyflowError
         Position among the paths, and what is wrong there.
     """
 
     table: FileTable
     good: Array
-    bad: dict[int, FileError]
+    bad: dict[int, NpyflowError]
 
 
 def scan(paths: Sequence[str]) -> Scan:
@@ -115,7 +117,7 @@ def scan(paths: Sequence[str]) -> Scan:
     mtimes: list[int] = []
     kinds: list[int] = []
     good: list[int] = []
-    bad: dict[int, FileError] = {}
+    bad: dict[int, NpyflowError] = {}
     # Header bytes -> number of the header, and the file size that it calls for.
     known: dict[bytes, tuple[int, int]] = {}
     headers: list[Header] = []
@@ -131,7 +133,7 @@ def scan(paths: Sequence[str]) -> Scan:
             kind, size = known[raw]
             if stat.st_size != size:
                 raise _wrong_size(path, headers[kind], stat.st_size)
-        except FileError as error:
+        except NpyflowError as error:
             bad[at] = error
             continue
         mtimes.append(stat.st_mtime_ns)
@@ -151,6 +153,8 @@ def _read_start(path: str) -> tuple[bytes, os.stat_result]:
         fd = open_for_read(path)
         try:
             stat = os.fstat(fd)
+            if not S_ISREG(stat.st_mode):
+                raise FileFormatError(f"{show_path(path)} is no regular file; expected a .npy file", path=path)
             start = read_start(fd, FIRST_READ_BYTES)
             size = header_bytes(start)
             if size is not None and len(start) < size <= MAX_HEADER_BYTES:
@@ -171,6 +175,12 @@ def _first_of_its_kind(path: str, start: bytes, file_size: int) -> Header:
     if not start.startswith(MAGIC) or (size is None and len(start) < 12):
         what, advice = identify(start[:SNIFF_BYTES], file_size)
         raise FileFormatError(f"{where} is {what}; expected a .npy file; {advice}", path=path)
+    if size is not None and size > MAX_HEADER_BYTES:
+        raise FileFormatError(
+            f"{where} says that its header has {size:,} bytes; expected at most {MAX_HEADER_BYTES:,}; "
+            f"write it again with np.save",
+            path=path,
+        )
     if size is not None and size > file_size:
         raise FileFormatError(
             f"{where} is cut off inside its header: expected {size:,} bytes of header, found {file_size:,}; "
@@ -178,9 +188,13 @@ def _first_of_its_kind(path: str, start: bytes, file_size: int) -> Header:
             path=path,
         )
     try:
-        return parse_header(start if size is None or size > MAX_HEADER_BYTES else start[:size])
+        header = parse_header(start[:size])
     except FileFormatError as error:
         raise FileFormatError(f"{where}: {error}; write it again with np.save", path=path) from None
+    if header.dtype.hasobject:
+        # Before the size is looked at: pickles have any size.
+        check_supported(header.dtype, where)
+    return header
 
 
 def _wrong_size(path: str, header: Header, found: int) -> FileFormatError:

@@ -151,8 +151,8 @@ class FileShard:
         self._handles.close()
 
     def _fill(self, handle: Handle, rows: Array, raw: Array) -> None:
-        """Copy rows in the order of their bytes."""
-        if handle.payload is not None:
+        """Copy rows in the order of their bytes; a run of neighbours is one read, also where the file is mapped."""
+        if handle.payload is not None and not (self.pieces == 1 and is_run(rows)):
             block = handle.payload.view(self.stored).reshape(*self._outer, self._count, *self._inner)
             if self.pieces == 1:
                 take_rows(block.reshape(self._count, *self._inner), rows, raw)
@@ -211,6 +211,11 @@ def take_rows(array: Array, rows: Array, out: Array) -> None:
     source = np.ndarray(len(array), void, array)
     # mode="clip" writes into out at once; the default buffers. Callers have checked the bounds.
     np.take(source, rows, axis=0, out=np.ndarray(len(out), void, out), mode="clip")
+
+
+def is_run(rows: Array) -> bool:
+    """Say whether `rows` are neighbours in ascending order, and more than a few."""
+    return len(rows) > 8 and int(rows[-1]) - int(rows[0]) == len(rows) - 1 and bool((np.diff(rows) == 1).all())
 
 
 def byte_view(array: Array) -> memoryview:

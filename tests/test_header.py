@@ -1,0 +1,252 @@
+"""Headers against NumPy: what `np.load` reads is read to the same facts, what it refuses is refused."""
+
+from __future__ import annotations
+
+import io
+import time
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import npyflow as nf
+from helpers import header, magic, npy_bytes, saved, write
+from npyflow._format.header import MAX_HEADER_BYTES, header_bytes, parse_header, read_header
+
+_SCALARS = [
+    f"{order}{code}" for order in "<>" for code in ("i2", "i4", "i8", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16")
+]
+_OTHERS = ["|b1", "|i1", "|u1", "<U5", ">U3", "|S7", "<M8[s]", ">m8[ns]", "|V6", "<f16"]
+_STRUCTURED = [
+    [("x", "<f4", (3,)), ("id", ">i8"), ("ok", "|b1")],
+    [("a", "<i2"), ("b", [("c", "<f8"), ("d", "|u1", (2, 2))])],
+    [("été", "<f4")],
+]
+DTYPES = st.sampled_from([*_SCALARS, *_OTHERS, *_STRUCTURED]).map(np.dtype)
+SHAPES = st.lists(st.integers(0, 4), max_size=5).map(tuple)
+
+
+def head_of(data: bytes):
+    size = header_bytes(data)
+    assert size is not None
+    return parse_header(data[:size])
+
+
+def numpy_reads(data: bytes):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return np.load(io.BytesIO(data), allow_pickle=False)
+
+
+def agrees(data: bytes) -> None:
+    want, got = numpy_reads(data), head_of(data)
+    assert got.dtype == want.dtype
+    assert got.dtype.str == want.dtype.str
+    assert got.shape == want.shape
+    assert got.offset + got.payload_bytes == len(data)
+    assert got.payload_bytes == want.nbytes
+    payload = np.frombuffer(data, got.dtype, offset=got.offset) if want.nbytes else np.empty(0, got.dtype)
+    if want.nbytes:
+        read = payload.reshape(got.shape, order="F" if got.fortran_order else "C")
+        assert read.tobytes() == want.tobytes()
+
+
+@settings(max_examples=250, deadline=None)
+@given(DTYPES, SHAPES, st.booleans(), st.sampled_from([(1, 0), (2, 0), (3, 0)]))
+def test_what_numpy_writes(dtype, shape, fortran, version):
+    array = np.arange(int(np.prod(shape)) * dtype.itemsize, dtype=np.uint64).astype(np.uint8) % 2
+    array = np.frombuffer(array.tobytes(), dtype).reshape(shape) if array.size else np.empty(shape, dtype)
+    array = np.asfortranarray(array) if fortran and shape else array
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            np.lib.format.write_array(buffer, array, version=version)
+        except UnicodeEncodeError:  # such a field name needs version 3.0
+            assert version != (3, 0)
+            return
+    data = buffer.getvalue()
+    got = head_of(data)
+    assert (got.dtype, got.shape, got.version) == (dtype, shape, version)
+    assert got.fortran_order == (array.flags.f_contiguous and not array.flags.c_contiguous)
+    agrees(data)
+
+
+@st.composite
+def header_texts(draw):
+    """The same facts, as other writers put them."""
+    shape = draw(SHAPES)
+    quote = draw(st.sampled_from("'\""))
+    gap = draw(st.sampled_from(["", " ", "  ", "\t"]))
+    long = draw(st.sampled_from(["", "L"]))
+    sizes = f",{gap}".join(f"{size}{long}" for size in shape)
+    comma = "," if len(shape) == 1 or (shape and draw(st.booleans())) else ""
+    fields = {
+        "descr": f"{quote}{draw(st.sampled_from(_SCALARS))}{quote}",
+        "fortran_order": str(draw(st.booleans())),
+        "shape": f"({sizes}{comma})",
+    }
+    order = draw(st.permutations(list(fields)))
+    items = f",{gap}".join(f"{quote}{name}{quote}{gap}:{gap}{fields[name]}" for name in order)
+    final = draw(st.sampled_from(["", ",", ", "]))
+    text = f"{{{gap}{items}{final}}}"
+    padding = draw(st.sampled_from([1, 16, 64]))
+    newline = draw(st.sampled_from(["\n", ""]))
+    text += " " * (-(len(text) + 10 + len(newline)) % padding) + newline
+    version = (1, 0) if long else draw(st.sampled_from([(1, 0), (2, 0), (3, 0)]))
+    return magic(text.encode(), version), shape
+
+
+@settings(max_examples=200, deadline=None)
+@given(header_texts())
+def test_what_other_writers_write(written):
+    head, shape = written
+    parsed = parse_header(head)
+    data = head + np.arange(parsed.payload_bytes, dtype=np.uint64).astype(np.uint8).tobytes()
+    assert parsed.shape == shape
+    agrees(data)
+
+
+GOOD = "'descr': '<f4', 'fortran_order': False"
+REFUSED_TEXTS = {
+    "no tuple": f"{{{GOOD}, 'shape': (6)}}",
+    "list as shape": f"{{{GOOD}, 'shape': [6]}}",
+    "float in shape": f"{{{GOOD}, 'shape': (6.0,)}}",
+    "text in shape": f"{{{GOOD}, 'shape': ('6',)}}",
+    "numpy integer": f"{{{GOOD}, 'shape': (np.int64(2), np.int64(3))}}",
+    "negative": f"{{{GOOD}, 'shape': (-1, 3)}}",
+    "missing key": f"{{{GOOD}}}",
+    "extra key": f"{{{GOOD}, 'shape': (6,), 'more': 1}}",
+    "no bool": "{'descr': '<f4', 'fortran_order': 0, 'shape': (6,)}",
+    "f1": "{'descr': '<f1', 'fortran_order': False, 'shape': (6,)}",
+    "unknown type": "{'descr': 'nonsense', 'fortran_order': False, 'shape': (6,)}",
+    "no descr": "{'descr': 7, 'fortran_order': False, 'shape': (6,)}",
+    "list": "['<f4', False, (6,)]",
+    "code": "__import__('os').system('true')",
+    "code inside": f"{{{GOOD}, 'shape': (__import__('os').getpid(),)}}",
+    "empty": "",
+    "cut off": f"{{{GOOD}, 'shape': (6,",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_TEXTS)
+def test_what_numpy_refuses_is_refused(name):
+    data = magic(REFUSED_TEXTS[name].encode() + b"\n") + bytes(24)
+    with pytest.raises(Exception):  # noqa: B017, PT011 (NumPy leaks what its tokenizer raises)
+        numpy_reads(data)
+    with pytest.raises(nf.FileFormatError):
+        head_of(data)
+
+
+@pytest.mark.parametrize("version", [(1, 1), (0, 0), (4, 0), (255, 255)])
+def test_unknown_versions(version):
+    data = magic(f"{{{GOOD}, 'shape': (6,)}}\n".encode(), version)
+    assert header_bytes(data) is None
+    with pytest.raises(nf.FileFormatError, match=rf"version {version[0]}\.{version[1]}.*expected 1\.0, 2\.0 or 3\.0"):
+        parse_header(data)
+
+
+def test_header_bytes_needs_magic_and_length():
+    data = saved(np.zeros(3))
+    assert header_bytes(data[:12]) == 128
+    assert header_bytes(data[:11]) is None
+    assert header_bytes(b"") is None
+    assert header_bytes(b"PK" + data[2:]) is None
+
+
+def test_offset_and_strided():
+    array = np.zeros((3, 4), "f4")
+    assert head_of(npy_bytes(array, align=1)).offset == len(npy_bytes(array, align=1)) - array.nbytes
+    assert head_of(npy_bytes(array, fortran=True)).strided
+    assert not head_of(npy_bytes(array)).strided
+    for shape in ((5,), (5, 1), (1, 5, 1), ()):
+        assert not head_of(npy_bytes(np.zeros(shape), fortran=True)).strided
+
+
+HOSTILE = {
+    "4 GiB header length": b"\x93NUMPY\x02\x00\xf0\xff\xff\xff" + b"{" * 100,
+    "64 KiB header length": b"\x93NUMPY\x01\x00\xff\xff{",
+    "product overflows": header("<f4", False, (1 << 62, 4)),
+    "product overflows to zero": header("<f4", False, (1 << 32, 1 << 32)),
+    "huge digits": magic(b"{'descr': '<f4', 'fortran_order': False, 'shape': (" + b"9" * 4000 + b",)}\n"),
+    "negative": header("<f4", False, (-1, 3)),
+    "negative twice": header("<f4", False, (-2, -3)),
+    "nested descr": magic(b"{'descr': " + b"[" * 100 + b"]" * 100 + b", 'fortran_order': False, 'shape': ()}\n"),
+    "deep shape": magic(b"{'descr': '<f4', 'fortran_order': False, 'shape': " + b"(" * 30_000, (1, 0)),
+    "deep, long": magic(b"[" * (MAX_HEADER_BYTES - 100), (2, 0)),
+    "code": magic(b"__import__('os').system('touch /tmp/never')\n"),
+    "code in shape": magic(b"{'descr':'<f4','fortran_order':False,'shape':(__import__('os').getpid(),)}\n"),
+    "many axes": header("<f4", False, (1,) * 65),
+    "endless string": magic(b"'" * 1 + b"a" * (MAX_HEADER_BYTES - 100), (2, 0)),
+    "endless backslashes": magic(b"{'descr': '" + b"\\" * 60_000, (1, 0)),
+    "endless spaces": magic(b" " * (MAX_HEADER_BYTES - 100), (2, 0)),
+    "long tuple": magic(b"(" + b"1," * (MAX_HEADER_BYTES // 2 - 100) + b")", (2, 0)),
+    "long shape": magic(
+        b"{'descr':'<f4','fortran_order':False,'shape':(" + b"1," * (MAX_HEADER_BYTES // 2 - 100) + b")}", (2, 0)
+    ),
+    "many empty tuples": magic(b"(" + b"()," * (MAX_HEADER_BYTES // 3 - 100) + b")", (2, 0)),
+    "many fields": magic(b"{'descr':[" + b"('a','<f4')," * 80_000 + b"],'fortran_order':False,'shape':(1,)}", (2, 0)),
+    "beyond unicode": magic(b"{'descr': '\\UFFFFFFFF', 'fortran_order': False, 'shape': (1,)}\n"),
+    "huge subarray": magic(b"{'descr': ('<f4', (100000000000,)), 'fortran_order': False, 'shape': (1,)}\n"),
+    "bad utf-8": magic(b"{'descr': '\xff', 'fortran_order': False, 'shape': (1,)}\n", (3, 0)),
+    "nothing": magic(b""),
+    "NULs": magic(b"\0" * 60_000),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_headers_are_refused_fast_and_small(tmp_path, name):
+    path = tmp_path / "x.npy"
+    path.write_bytes(HOSTILE[name])
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        with pytest.raises(nf.FileFormatError) as caught:
+            nf.rows(path)
+        seconds.append(time.perf_counter() - start)
+    assert caught.value.path == str(path)
+    assert len(str(caught.value)) < 1000 + len(str(path))
+    # Eighty thousand well-formed fields could be somebody's table: such a header takes as long as it is.
+    assert min(seconds) < (5 if name == "many fields" else 0.05)
+
+
+@pytest.mark.parametrize("name", ["4 GiB header length", "product overflows", "long tuple", "deep, long"])
+def test_hostile_headers_take_little_memory(tmp_path, name):
+    path = tmp_path / "x.npy"
+    path.write_bytes(HOSTILE[name])
+    tracemalloc.start()
+    try:
+        with pytest.raises(nf.FileFormatError):
+            nf.rows(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 50 << 20
+
+
+def test_a_header_over_the_limit_is_named(tmp_path):
+    text = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}" + b" " * MAX_HEADER_BYTES + b"\n"
+    path = tmp_path / "x.npy"
+    path.write_bytes(magic(text, (2, 0)) + bytes(4))
+    with pytest.raises(nf.FileFormatError, match="expected at most 1,048,576"):
+        nf.rows(path)
+    with pytest.raises(nf.FileFormatError, match="expected at most 1,048,576"):
+        parse_header(magic(text, (2, 0)))
+
+
+def test_read_header(tmp_path):
+    path = write(tmp_path / "x.npy", np.zeros((2, 3), ">i2"), version=(2, 0))
+    got = read_header(path)
+    assert (got.dtype.str, got.shape, got.version) == (">i2", (2, 3), (2, 0))
+    long = tmp_path / "long.npy"
+    long.write_bytes(npy_bytes(np.arange(3), align=4096))
+    assert read_header(long).offset == 4096
+    with pytest.raises(nf.MissingFileError, match="no such file"):
+        read_header(tmp_path / "none.npy")
+    (tmp_path / "bad.npy").write_bytes(b"hello, world, this is text")
+    with pytest.raises(nf.FileFormatError) as caught:
+        read_header(tmp_path / "bad.npy")
+    assert caught.value.path == str(tmp_path / "bad.npy")
