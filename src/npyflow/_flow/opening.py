@@ -144,13 +144,13 @@ def files(
     scans = [scan(paths) for paths in joined.paths]
     skipped = _bad_examples(joined, scans, on_bad)
     found = None if labels is None else find_labels(labels, joined.keys, classes)
-    if found is not None and found.missing:
-        skipped |= _unlabelled(found, joined.keys, on_bad)
+    skipped |= _unlabelled(found, joined.keys, on_bad)
     keep = _kept(joined.keys, skipped)
     tree = structure.pack(names)
+    tables = [_select(one, keep) for one in scans]
     components = [
-        Component(name=name, kind="files", table=_select(one, keep), dtype=one_dtype)
-        for name, one, one_dtype in zip(names, scans, dtypes, strict=True)
+        Component(name=name, kind="files", table=table, dtype=to)
+        for name, table, to in zip(names, tables, dtypes, strict=True)
     ]
     if found is not None:
         components.append(Component(name=_LABEL, kind="labels", arrays=(found.values[keep],)))
@@ -253,7 +253,10 @@ def _bad_examples(joined: Joined, scans: Sequence[Scan], on_bad: str) -> dict[st
     return skipped
 
 
-def _unlabelled(found: Labels, keys: Sequence[str], on_bad: str) -> dict[str, str]:
+def _unlabelled(found: Labels | None, keys: Sequence[str], on_bad: str) -> dict[str, str]:
+    """Return the keys to skip for want of a label, or raise for all of them."""
+    if found is None or not found.missing:
+        return {}
     missing = {keys[at]: why for at, why in found.missing.items()}
     if on_bad == "raise":
         extra = f"; labels without a file: {examples(map(show_path, found.extra))}" if found.extra else ""
