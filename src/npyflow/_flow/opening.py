@@ -132,10 +132,7 @@ def files(
     MissingFileError
         If there is no file.
     """
-    if on_bad not in ("raise", "skip"):
-        raise OptionError(f"on_bad={on_bad!r}: expected 'raise' or 'skip'")
-    if classes is not None and labels is None:
-        raise OptionError("classes= without labels=: say where the labels are")
+    _check_options(on_bad, labels, classes)
     structure = structure_of(data, "data")
     dtypes = [_dtype(value) for value in spread(dtype, structure, "dtype")]
     names = structure.names
@@ -232,6 +229,13 @@ def _expand_all(texts: list[str]) -> tuple[list[str], list[NpyflowError]]:
         except MissingFileError as error:
             bad.append(error)
     return paths, bad
+
+
+def _check_options(on_bad: str, labels: Any, classes: Sequence[str] | None) -> None:
+    if on_bad not in ("raise", "skip"):
+        raise OptionError(f"on_bad={on_bad!r}: expected 'raise' or 'skip'")
+    if classes is not None and labels is None:
+        raise OptionError("classes= without labels=: say where the labels are")
 
 
 def _join(listings: list[Listing], names: list[str], on_bad: str) -> Joined:
