@@ -137,7 +137,7 @@ def build(feed: Feed) -> Any:
     """
     with tf.init_scope(), tf.device("CPU:0"):
         anchor = _anchor(feed)
-        dataset = _one_pass(feed, anchor) if feed.epochs is None else _epochs(feed, anchor, feed.epochs)
+        dataset = _epochs(feed, anchor).flat_map(lambda epoch: _epoch(feed, anchor, epoch))
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(_cardinality(feed)))
         options = tf.data.Options()
         # Every worker may read every file; what it must not read twice are examples.
@@ -145,45 +145,34 @@ def build(feed: Feed) -> Any:
         return dataset.with_options(options)
 
 
-def _one_pass(feed: Feed, anchor: Any) -> Any:
-    """One epoch, numbered when its first read is made; a checkpoint carries the number."""
+def _epochs(feed: Feed, anchor: Any) -> Any:
+    """The epochs of one pass: given ones, or one that is numbered when the pass begins.
 
-    def number(epoch: Any, read: Any) -> Any:
-        def draw() -> Any:
-            return tf.ensure_shape(tf.numpy_function(_serve_epoch, [anchor, read], tf.int64, stateful=False), ())
-
-        epoch = tf.cond(epoch < 0, draw, lambda: epoch)
-        return epoch, (epoch, read)
-
-    reads = tf.data.Dataset.range(feed.reader.layout.reads(0))
-    return _batches(feed, anchor, reads.scan(tf.constant(-1, tf.int64), number))
-
-
-def _epochs(feed: Feed, anchor: Any, epochs: int) -> Any:
-    """Epochs one after another; each is batched by itself, so that a short last batch is not filled from the next."""
-    layout = feed.reader.layout
-
-    def one(epoch: Any) -> Any:
-        first, full = (tf.constant(layout.reads(step), tf.int64) for step in (feed.start_step, 0))
-        reads = tf.data.Dataset.range(tf.where(tf.equal(epoch, feed.start_epoch), first, full))
-        return _batches(feed, anchor, reads.map(lambda read: (epoch, read)))
-
-    return tf.data.Dataset.range(feed.start_epoch, epochs).flat_map(one)
+    Numbered in a map of its own: a checkpoint keeps what the map gave out, while what is inside ``flat_map`` runs again
+    when an iterator is restored.
+    """
+    if feed.epochs is not None:
+        return tf.data.Dataset.range(feed.start_epoch, feed.epochs)
+    return tf.data.Dataset.range(1).map(
+        lambda number: tf.ensure_shape(tf.numpy_function(_serve_epoch, [anchor, number], tf.int64, stateful=False), ())
+    )
 
 
-def _batches(feed: Feed, anchor: Any, reads: Any) -> Any:
-    """From numbered reads to batches."""
+def _epoch(feed: Feed, anchor: Any, epoch: Any) -> Any:
+    """The batches of one epoch, by itself, so that a short last batch is not filled up from the next."""
     layout, pace = feed.reader.layout, feed.pace
+    first, full = (tf.constant(layout.reads(step), tf.int64) for step in (feed.start_step, 0))
     # A batch that is a read of its own is full by plan where remainders are dropped.
     whole = layout.batches_per_read == 1 and layout.drop_remainder and not feed.unbatch
 
-    def read(epoch: Any, number: Any) -> Any:
+    def read(number: Any) -> Any:
         types = [tf.as_dtype(spec.dtype) for spec in feed.specs]
         arrays = tf.numpy_function(_serve_read, [anchor, epoch, number], types, stateful=False)
         for array, spec in zip(arrays, feed.specs, strict=True):
             array.set_shape((layout.batch_size if whole else None, *spec.shape))
         return feed.structure.pack(arrays)
 
+    reads = tf.data.Dataset.range(tf.where(tf.equal(epoch, feed.start_epoch), first, full))
     dataset = reads.map(read, num_parallel_calls=pace.parallel, deterministic=True)
     if pace.ahead:
         dataset = dataset.prefetch(pace.ahead)

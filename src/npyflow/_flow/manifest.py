@@ -194,7 +194,7 @@ def _table_out(table: FileTable, folder: Path) -> dict[str, Any]:
 
 
 def _table_in(facts: dict[str, Any], folder: Path) -> FileTable:
-    prefix = os.path.join(folder, os.path.normpath(facts["root"]), "")
+    prefix = os.path.join(os.path.normpath(os.path.join(folder, facts["root"])), "")
     table = FileTable(
         paths=[prefix + path for path in facts["paths"]],
         mtimes=np.array(facts["mtime_ns"], np.int64),

@@ -1,0 +1,1 @@
+"""Benchmarks of npyflow against what people use today. Run ``python -m benchmarks --help``."""

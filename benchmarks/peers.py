@@ -1,0 +1,104 @@
+"""The ways of feeding ``.npy`` files to TensorFlow that people use today, as they write them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+AUTOTUNE = tf.data.AUTOTUNE
+_RECORDS_SHUFFLED = 1000
+
+
+def tensor_slices(x: Any, y: Any, batch_size: int) -> Any:
+    """`x` and `y` loaded, or maps of files: either is copied into the dataset whole."""
+    dataset = tf.data.Dataset.from_tensor_slices((x, y))
+    return dataset.shuffle(len(x)).batch(batch_size).prefetch(AUTOTUNE)
+
+
+def keras_arrays(x: Any, y: Any, batch_size: int) -> Any:
+    """The dataset that ``model.fit(x, y)`` builds inside."""
+    from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
+
+    return ArrayDataAdapter(x, y, batch_size=batch_size, shuffle=True).get_tf_dataset()
+
+
+def generator(x: Any, y: Any, batch_size: int) -> Any:
+    """A Python generator of rows of a map, in an order of its own each epoch."""
+
+    def rows() -> Any:
+        for index in np.random.permutation(len(x)):
+            yield x[index], y[index]
+
+    signature = (tf.TensorSpec(x.shape[1:], x.dtype), tf.TensorSpec(y.shape[1:], y.dtype))
+    return tf.data.Dataset.from_generator(rows, output_signature=signature).batch(batch_size).prefetch(AUTOTUNE)
+
+
+def function_a_batch(x: Any, y: Any, batch_size: int) -> Any:
+    """Shuffled indices, and one ``numpy_function`` a batch that gathers from a map."""
+
+    def gather(indices: Any) -> Any:
+        return x[indices], y[indices]
+
+    def load(indices: Any) -> Any:
+        features, labels = tf.numpy_function(gather, [indices], [x.dtype, y.dtype])
+        features.set_shape((None, *x.shape[1:]))
+        labels.set_shape((None,))
+        return features, labels
+
+    dataset = tf.data.Dataset.range(len(x)).shuffle(len(x)).batch(batch_size)
+    return dataset.map(load, num_parallel_calls=AUTOTUNE).prefetch(AUTOTUNE)
+
+
+def element_slices(x: Any, y: Any) -> Any:
+    """Single examples, in order."""
+    return tf.data.Dataset.from_tensor_slices((x, y)).prefetch(AUTOTUNE)
+
+
+def load_a_file(pattern: str, shape: tuple[int, ...], batch_size: int) -> Any:
+    """``list_files`` and one ``numpy_function(np.load)`` a file."""
+
+    def load(path: Any) -> Any:
+        array = tf.numpy_function(lambda name: np.load(name.decode()).astype(np.float32), [path], tf.float32)
+        array.set_shape(shape)
+        return array
+
+    dataset = tf.data.Dataset.list_files(pattern, shuffle=True)
+    return dataset.map(load, num_parallel_calls=AUTOTUNE).batch(batch_size).prefetch(AUTOTUNE)
+
+
+def file_generator(paths: list[str], shape: tuple[int, ...], batch_size: int) -> Any:
+    """A Python generator that loads one file after the other."""
+
+    def arrays() -> Any:
+        for index in np.random.permutation(len(paths)):
+            yield np.load(paths[index])
+
+    signature = tf.TensorSpec(shape, tf.float32)
+    return tf.data.Dataset.from_generator(arrays, output_signature=signature).batch(batch_size).prefetch(AUTOTUNE)
+
+
+def load_a_batch(paths: list[str], shape: tuple[int, ...], batch_size: int) -> Any:
+    """Shuffled paths, and one ``numpy_function`` a batch that loads and stacks."""
+
+    def stack(names: Any) -> Any:
+        return np.stack([np.load(name.decode()) for name in names])
+
+    def load(names: Any) -> Any:
+        array = tf.numpy_function(stack, [names], tf.float32)
+        array.set_shape((None, *shape))
+        return array
+
+    dataset = tf.data.Dataset.from_tensor_slices(paths).shuffle(len(paths)).batch(batch_size)
+    return dataset.map(load, num_parallel_calls=AUTOTUNE).prefetch(AUTOTUNE)
+
+
+def records(path: str, shape: tuple[int, ...], batch_size: int) -> Any:
+    """A TFRecord file of raw bytes, decoded a batch at a time. Its shuffle sees a window only."""
+    decode = functools.partial(tf.io.decode_raw, out_type=tf.float32)
+    dataset = tf.data.TFRecordDataset(path, buffer_size=8 << 20).shuffle(_RECORDS_SHUFFLED).batch(batch_size)
+    return dataset.map(lambda texts: tf.reshape(decode(texts), (-1, *shape)), num_parallel_calls=AUTOTUNE).prefetch(
+        AUTOTUNE
+    )
