@@ -30,7 +30,7 @@ tests-floor: .venv-floor/ready
 	if [ -x .venv-floor/bin/pytest ]; then .venv-floor/bin/python -m pytest -m "not slow" tests/tf tests/test_sources.py; fi
 
 bench: .venv/ready
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --json benchmarks/results.json --docs docs/performance.md
 
 .venv/ready: requirements/dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv

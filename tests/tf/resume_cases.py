@@ -14,9 +14,7 @@ CASES = {
     "passes-large": ("large", {"batch_size": 2}, 1, 5),
     "passes-large-near-end": ("large", {"batch_size": 2}, 1, 19),
     "passes-single": ("small", {"batch_size": None}, 1, 123),
-    "passes-blocks": ("small", {"batch_size": 10, "shuffle": "blocks"}, 1, 13),
     "passes-files": ("files", {"batch_size": 2}, 1, 5),
-    "epochs-small": ("small", {"batch_size": 10, "epochs": 3}, 0, 47),
     "epochs-small-last-batch": ("small", {"batch_size": 10, "epochs": 3}, 0, 90),
     "epochs-second-pass": ("small", {"batch_size": 10, "epochs": 2}, 1, 13),
     "epochs-started": ("small", {"batch_size": 10, "epochs": 3, "start_epoch": 1, "start_step": 7}, 0, 30),
@@ -37,11 +35,8 @@ def open_flow(folder, data):
 
 def open_dataset(folder, name):
     """Return the dataset of one case."""
-    import npyflow as nf
-
     data, options, _, _ = CASES[name]
-    shuffle = nf.Shuffle(block=16, window=4) if options.get("shuffle") else True
-    return open_flow(folder, data).to_tf(**{**options, "shuffle": shuffle, "seed": 11})
+    return open_flow(folder, data).to_tf(shuffle=True, seed=11, **options)
 
 
 def digest(element):
