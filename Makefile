@@ -1,10 +1,12 @@
 # Two commands take a fresh clone to green: `make demo` and `make test`. They need Python 3.11 to 3.13, git and make.
 PYTHON ?= python3
 BIN := .venv/bin
-# Stale bytecode and pip's own upgrade notice only make noise.
+# Two processes, a test file in one of them: fixtures of a module are made once.
+PYTEST ?= -n 2 --dist loadfile
+# pip's own upgrade notice only makes noise.
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types tests tests-base tests-floor bench docs-check clean
+.PHONY: demo test lint types tests tests-base tests-floor bench clean
 
 demo: .venv/ready
 	$(BIN)/npyflow demo
@@ -19,15 +21,15 @@ types: .venv/ready
 	$(BIN)/mypy
 
 tests: .venv/ready
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PYTEST)
 
 # Without TensorFlow: what needs NumPy alone must work with NumPy alone.
 tests-base: .venv-base/ready
-	.venv-base/bin/python -m pytest -m "not tf and not slow"
+	.venv-base/bin/python -m pytest $(PYTEST) -m "not tf and not slow"
 
 # The oldest versions that are promised; TensorFlow 2.18 has no build for Python 3.13.
 tests-floor: .venv-floor/ready
-	if [ -x .venv-floor/bin/pytest ]; then .venv-floor/bin/python -m pytest -m "not slow" tests/tf tests/test_sources.py; fi
+	if [ -x .venv-floor/bin/pytest ]; then .venv-floor/bin/python -m pytest $(PYTEST) -m "not slow" tests/tf tests/test_sources.py; fi
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks --json benchmarks/results.json --docs docs/performance.md
