@@ -27,7 +27,7 @@ def short_reads(request, monkeypatch):
         return real(fd, views, offset)
 
     if request.param is not None:
-        monkeypatch.setattr(os, "preadv", preadv)
+        monkeypatch.setattr(fileio, "preadv", preadv)
         monkeypatch.setattr(fileio, "_MAX_CALL_BYTES", max(1, request.param // 2))
 
 
@@ -44,7 +44,7 @@ def fd(tmp_path):
 @pytest.mark.parametrize("body_bytes", [0, 1, 500, 1080])
 def test_a_pair(fd, short_reads, head_bytes, body_bytes):
     head, body = bytearray(head_bytes), bytearray(body_bytes)
-    got = fileio.read_pair(fd, head, memoryview(body))
+    got = fileio.read_rest(fd, head, memoryview(body), fileio.preadv(fd, (head, memoryview(body)), 0))
     assert got == head_bytes + body_bytes
     assert bytes(head + body) == DATA[:got]
 
@@ -52,7 +52,7 @@ def test_a_pair(fd, short_reads, head_bytes, body_bytes):
 @pytest.mark.parametrize("head_bytes", [128, 1280, 1300])
 def test_a_pair_at_the_end_of_the_file(fd, short_reads, head_bytes):
     head, body = bytearray(head_bytes), bytearray(2000)
-    assert fileio.read_pair(fd, head, memoryview(body)) == len(DATA)
+    assert fileio.read_rest(fd, head, memoryview(body), fileio.preadv(fd, (head, memoryview(body)), 0)) == len(DATA)
     assert bytes(head + body)[: len(DATA)] == DATA
 
 

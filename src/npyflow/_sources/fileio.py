@@ -9,7 +9,7 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 Path = str | bytes
 
@@ -28,32 +28,7 @@ def open_for_read(path: Path) -> int:
 
 
 if hasattr(os, "preadv"):
-
-    def read_pair(fd: int, head: bytearray, body: memoryview) -> int:
-        """Fill `head` and then `body` from the start of the file, with one system call if it can be.
-
-        Returns
-        -------
-        int
-            Bytes read; fewer than asked only at the end of the file.
-        """
-        got = os.preadv(fd, (head, body), 0)
-        wanted = len(head) + len(body)
-        while 0 < got < wanted:
-            more = _continue_pair(fd, head, body, got)
-            if not more:
-                break
-            got += more
-        return got
-
-    def _continue_pair(fd: int, head: bytearray, body: memoryview, got: int) -> int:
-        if got < len(head):
-            return os.preadv(fd, (memoryview(head)[got:], body[:_MAX_CALL_BYTES]), got)
-        start = got - len(head)
-        return os.preadv(fd, (body[start : start + _MAX_CALL_BYTES],), got)
-
-    def _read_some(fd: int, body: memoryview, offset: int) -> int:
-        return os.preadv(fd, (body,), offset)
+    preadv: Callable[[int, Sequence[bytearray | memoryview], int], int] = os.preadv
 
     def read_start(fd: int, count: int) -> bytes:
         """Return the first `count` bytes, or as many as there are."""
@@ -62,15 +37,17 @@ if hasattr(os, "preadv"):
 else:  # Windows: no positional reads, so one reader at a time moves a descriptor's position
     _POSITION = threading.Lock()
 
-    def read_pair(fd: int, head: bytearray, body: memoryview) -> int:
-        """Fill `head` and then `body` from the start of the file; return bytes read."""
-        got = read_at(fd, memoryview(head), 0)
-        return got if got < len(head) else got + read_at(fd, body, got)
-
-    def _read_some(fd: int, body: memoryview, offset: int) -> int:
+    def preadv(fd: int, buffers: Sequence[bytearray | memoryview], offset: int) -> int:
+        """Fill buffers one after another from `offset`; return bytes read."""
+        got = 0
         with _POSITION, open(fd, "rb", buffering=0, closefd=False) as file:
             file.seek(offset)
-            return file.readinto(body) or 0
+            for buffer in buffers:
+                more = file.readinto(buffer) or 0
+                got += more
+                if more < len(buffer):
+                    break
+        return got
 
     def read_start(fd: int, count: int) -> bytes:
         """Return the first `count` bytes, or as many as there are."""
@@ -79,11 +56,23 @@ else:  # Windows: no positional reads, so one reader at a time moves a descripto
             return os.read(fd, count)
 
 
+def read_rest(fd: int, head: bytearray, body: memoryview, got: int) -> int:
+    """Go on where ``preadv(fd, (head, body), 0)`` stopped after `got` bytes; return bytes read in all.
+
+    One call stops at two gigabytes, at a signal, and at the end of the file.
+    """
+    if 0 < got < len(head):
+        got += read_at(fd, memoryview(head)[got:], got)
+    if got >= len(head):
+        got += read_at(fd, body[got - len(head) :], got)
+    return got
+
+
 def read_at(fd: int, body: memoryview, offset: int) -> int:
     """Fill `body` from `offset`; return bytes read, fewer than asked only at the end of the file."""
     got = 0
     while got < len(body):
-        more = _read_some(fd, body[got : got + _MAX_CALL_BYTES], offset + got)
+        more = preadv(fd, (body[got : got + _MAX_CALL_BYTES],), offset + got)
         if not more:
             break
         got += more

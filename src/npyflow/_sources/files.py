@@ -11,7 +11,7 @@ from npyflow._core.errors import FileError, ShapeMismatchError
 from npyflow._core.spec import ArraySpec, DType, native
 from npyflow._core.text import examples, plural, show_path
 from npyflow._sources.base import Place, cast_error, conversion, fortran_view
-from npyflow._sources.fileio import OPEN_FLAGS, read_pair
+from npyflow._sources.fileio import OPEN_FLAGS, preadv, read_rest
 from npyflow._sources.scan import changed
 from npyflow._sources.shards import byte_view
 
@@ -100,13 +100,16 @@ class FileSource:
         body, step, expected = byte_view(raw), header.payload_bytes, header.raw
         head, size = bytearray(len(expected)), len(expected) + header.payload_bytes
         start, flags = 0, OPEN_FLAGS
-        open_, stat_, close_, read_ = os.open, os.fstat, os.close, read_pair
+        open_, stat_, close_, read_ = os.open, os.fstat, os.close, preadv
         for index, time in zip(indices.tolist(), times, strict=True):
+            piece = body[start : start + step]
             try:
                 fd = open_(paths[index], flags)
                 try:
                     stat = stat_(fd)
-                    got = read_(fd, head, body[start : start + step])
+                    got = read_(fd, (head, piece), 0)
+                    if got != size:
+                        got = read_rest(fd, head, piece, got)
                 finally:
                     close_(fd)
             except OSError as error:
