@@ -123,24 +123,23 @@ def test_float64_rounds_to_float32(form, order, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("stored", "bad", "target"),
+    ("form", "stored", "bad", "target"),
     [
-        ("float64", 1e300, "float32"),
-        ("float64", -1e300, "float32"),
-        ("float32", 1e6, "float16"),
-        ("int64", 300, "uint8"),
-        ("int64", -1, "uint8"),
-        ("int64", 70_000, "int16"),
-        ("int64", 2**31, "int32"),
-        (">i8", 2**31, "int32"),
-        ("uint64", 2**63, "int64"),
-        ("int64", 2**53 + 1, "float64"),
-        ("float64", 0.5, "int64"),
-        ("float64", np.nan, "int32"),
-        ("int64", 2, "bool"),
+        ("mmap", "float64", 1e300, "float32"),
+        ("read", "float64", -1e300, "float32"),
+        ("files", "float32", 1e6, "float16"),
+        ("mmap", "int64", 300, "uint8"),
+        ("read", "int64", -1, "uint8"),
+        ("files", "int64", 70_000, "int16"),
+        ("mmap", "int64", 2**31, "int32"),
+        ("read", ">i8", 2**31, "int32"),
+        ("files", "uint64", 2**63, "int64"),
+        ("mmap", "int64", 2**53 + 1, "float64"),
+        ("read", "float64", 0.5, "int64"),
+        ("files", "float64", np.nan, "int32"),
+        ("mmap", "int64", 2, "bool"),
     ],
 )
-@pytest.mark.parametrize("form", ["mmap", "files"])
 def test_a_value_that_does_not_fit_stops_the_iteration(form, stored, bad, target, tmp_path):
     values = np.ones((40, 3), stored)
     values[33, 1] = bad

@@ -64,7 +64,7 @@ def test_every_form_where_a_batch_is_a_read(form, tmp_path):
 
 
 @pytest.mark.parametrize("drop", [False, True])
-@pytest.mark.parametrize("batch_size", [1, 10, 103, 104, 1000])
+@pytest.mark.parametrize("batch_size", [10, 103, 1000])
 def test_batch_sizes(batch_size, drop, x):
     flow = nf.rows((x, Y))
     got = list(flow.to_tf(batch_size, drop_remainder=drop, shuffle=True, with_index=True).as_numpy_iterator())
@@ -98,8 +98,8 @@ def test_remainders_are_not_merged_across_epochs(drop, shuffle, x):
 
 
 @pytest.mark.parametrize("count", [2, 5])
-def test_shards_share_one_global_order(count, shuffle, x):
-    flow = nf.rows((x, Y))
+def test_shards_share_one_global_order(count, shuffle):
+    flow = nf.rows((X["small"], Y))
     whole = ids(flow.batches(N, shuffle=shuffle, seed=2, epoch=1))
     for index in range(count):
         options = {"shuffle": shuffle, "seed": 2, "shard": (index, count)}

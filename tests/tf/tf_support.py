@@ -80,8 +80,6 @@ def collect_garbage():
 
 RSS_ANON = """
 def rss_anon():
-    import gc
-    gc.collect()
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon"))
 """

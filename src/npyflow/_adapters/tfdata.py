@@ -6,6 +6,7 @@ batches. It holds no array and no reference to the flow: see `_anchor`.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import threading
 from dataclasses import dataclass, field
@@ -76,19 +77,22 @@ class Feed:
             self._next_epoch += 1
             return self._next_epoch - 1
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Let passes be numbered on from `epoch`, which another process may have drawn."""
+        with self._lock:
+            self._next_epoch = max(self._next_epoch, epoch + 1)
+
     def read(self, epoch: int, read: int) -> list[Array]:
-        """Make one read; a pass that was restored in another process moves the count of passes on."""
-        if epoch >= self._next_epoch:
-            with self._lock:
-                self._next_epoch = max(self._next_epoch, epoch + 1)
+        """Make one read."""
         try:
             return self.reader.read(epoch, self.first_step(epoch), read)
         except Exception as error:
-            self.on_error(error)
+            # A copy has no traceback: its frames would keep the anchor, and so this feed, alive.
+            self.on_error(copy.copy(error))
             raise
 
 
-# TensorFlow keeps the function of every numpy_function for the life of the process, so the functions are the two
+# TensorFlow keeps the function of every numpy_function for the life of the process, so the functions are the three
 # below and what they work on is looked up here.
 _feeds: dict[int, Feed] = {}
 _numbers = itertools.count(1)
@@ -128,6 +132,11 @@ def _serve_epoch(anchor: Array, _: Array) -> Array:
     return np.asarray(_feeds[int(anchor[0])].draw_epoch(), np.int64)
 
 
+def _serve_begin(anchor: Array, epoch: Array) -> Array:
+    _feeds[int(anchor[0])].begin_epoch(int(epoch))
+    return epoch
+
+
 def build(feed: Feed) -> Any:
     """Return the dataset.
 
@@ -161,6 +170,9 @@ def _epochs(feed: Feed, anchor: Any) -> Any:
 def _epoch(feed: Feed, anchor: Any, epoch: Any) -> Any:
     """The batches of one epoch, by itself, so that a short last batch is not filled up from the next."""
     layout, pace = feed.reader.layout, feed.pace
+    if feed.epochs is None:
+        # Runs when a pass begins, and again when an iterator is restored, maybe in another process.
+        epoch = tf.ensure_shape(tf.numpy_function(_serve_begin, [anchor, epoch], tf.int64, stateful=False), ())
     first, full = (tf.constant(layout.reads(step), tf.int64) for step in (feed.start_step, 0))
     # A batch that is a read of its own is full by plan where remainders are dropped.
     whole = layout.batches_per_read == 1 and layout.drop_remainder and not feed.unbatch

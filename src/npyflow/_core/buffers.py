@@ -72,8 +72,9 @@ class BufferPool:
         # Oldest first. A handful of buffers: a search beats a table of sizes, and the front is what to trim.
         self._idle: list[_Buffer] = []
         self._idle_bytes = 0
-        # Re-entrant: a lease may die, and give back, at any allocation made inside the lock.
-        self._lock = threading.RLock()
+        # Nobody waits for it. A lease may die, and give back, in any thread at any allocation, also in one that holds
+        # the lock, or whose end somebody who holds it is waiting for; then memory is freed or made, no more.
+        self._lock = threading.Lock()
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Array:
         """Return an uninitialised C-contiguous array that starts on a 64-byte boundary."""
@@ -101,19 +102,27 @@ class BufferPool:
         return self._idle_bytes
 
     def _take(self, size: int) -> _Buffer | None:
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
             for at in range(len(self._idle) - 1, -1, -1):
                 if self._idle[at].size == size:
                     self._idle_bytes -= size
                     return self._idle.pop(at)
-        return None
+            return None
+        finally:
+            self._lock.release()
 
     def _give_back(self, buffer: _Buffer) -> None:
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
             self._idle.append(buffer)
             self._idle_bytes += buffer.size
             while self._idle_bytes > self._keep_bytes:
                 self._idle_bytes -= self._idle.pop(0).size
+        finally:
+            self._lock.release()
 
 
 def _size_class(nbytes: int) -> int:

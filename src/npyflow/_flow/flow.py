@@ -244,8 +244,10 @@ class Flow:
         start_step = first_step(start_step, reader.layout)
         if epochs is None and start_step:
             raise OptionError(f"start_step={start_step} without epochs=: say with epochs= where the run ends")
-        if epochs is not None and integer("epochs", epochs, 1) <= start_epoch and epochs != start_epoch:
-            raise OptionError(f"start_epoch={start_epoch} lies behind the last of epochs={epochs}")
+        if epochs is not None and (start_epoch, start_step) > (integer("epochs", epochs, 1), 0):
+            raise OptionError(
+                f"start_epoch={start_epoch}, start_step={start_step} lies behind the end of epochs={epochs}"
+            )
         specs = [_INDEX, *self._specs()] if with_index else self._specs()
         adapter = _import_adapter()
         return adapter.build(
@@ -323,12 +325,14 @@ class Flow:
         shard: tuple[int, int],
         with_index: bool,
     ) -> Reader:
+        if not isinstance(drop_remainder, bool | np.bool_):
+            raise OptionError(f"drop_remainder={drop_remainder!r}: expected True or False")
         order = Order(len(self), shuffle=shuffle_of(shuffle), seed=integer("seed", seed), shard=shard_of(shard))
         layout = plan_layout(
             examples=len(order),
             example_bytes=self._sources.example_bytes,
             batch_size=integer("batch_size", batch_size, 1),
-            drop_remainder=drop_remainder,
+            drop_remainder=bool(drop_remainder),
         )
         return Reader(
             sources=self._sources, selection=self._selection, order=order, layout=layout, with_index=with_index

@@ -10,6 +10,7 @@ import numpy as np
 from npyflow._core.errors import IndexRangeError, OptionError
 from npyflow._core.spec import Shuffle
 from npyflow._core.text import plural
+from npyflow._order.cipher import LARGEST
 
 if TYPE_CHECKING:
     from npyflow._order.layout import Layout
@@ -29,6 +30,10 @@ def integer(name: str, value: Any, least: int | None = None) -> int:
         number = operator.index(value)
     except TypeError:
         raise OptionError(f"{name}={value!r}: expected an integer") from None
+    if isinstance(value, bool):
+        raise OptionError(f"{name}={value!r}: expected an integer")
+    if least is not None and number > LARGEST:
+        raise OptionError(f"{name}={number}: expected at most {LARGEST:,}")
     if least is not None and number < least:
         raise OptionError(f"{name}={number}: expected at least {least}")
     return number

@@ -11,6 +11,7 @@ drawn from NumPy's generators, whose streams may change.
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -57,11 +58,10 @@ class Permutation:
 
     Notes
     -----
-    For one thread at a time: the working memory is kept from call to call, since fresh pages would cost more than the
-    arithmetic.
+    Safe to use from several threads.
     """
 
-    __slots__ = ("_keys", "_right_bits", "_small", "_total_bits", "_work", "n")
+    __slots__ = ("_keys", "_right_bits", "_small", "_total_bits", "n")
 
     def __init__(self, n: int, key: int) -> None:
         self.n = n
@@ -69,14 +69,11 @@ class Permutation:
         self._total_bits = max(2, (n - 1).bit_length())
         self._right_bits = self._total_bits // 2
         self._keys = [np.uint32(mix(key, number) & 0xFFFFFFFF) for number in range(_ROUNDS)]
-        self._work = np.empty((4, 0), np.uint32)
 
     def __call__(self, positions: Array) -> Array:
         """Return where the permutation sends `positions` (int64, in ``[0, n)``)."""
         if self._small is not None:
             return self._small[positions]
-        if len(positions) > self._work.shape[1]:
-            self._work = np.empty((4, len(positions)), np.uint32)
         out = np.empty(len(positions), np.int64)
         self._encipher(positions, out)
         outside = np.flatnonzero(out >= self.n)
@@ -90,7 +87,7 @@ class Permutation:
     def _encipher(self, positions: Array, out: Array) -> None:
         bits = np.int64(self._right_bits)
         left_bits = self._total_bits - self._right_bits
-        left, right, work, shifted = self._work[:, : len(positions)]
+        left, right, work, shifted = _work_space(len(positions))
         np.copyto(right, positions, casting="unsafe")
         np.right_shift(positions, bits, out=out)
         np.copyto(left, out, casting="unsafe")
@@ -103,6 +100,17 @@ class Permutation:
         np.copyto(out, left)
         out <<= bits
         out |= right
+
+
+_local = threading.local()
+
+
+def _work_space(count: int) -> Array:
+    """Four rows of `count` 32-bit words, kept for each thread: fresh pages would cost more than the arithmetic."""
+    work: Array | None = getattr(_local, "work", None)
+    if work is None or work.shape[1] < count:
+        work = _local.work = np.empty((4, max(count, SMALL)), np.uint32)
+    return work[:, :count]
 
 
 def _scramble(values: Array, key: np.uint32, bits: int, out: Array, shifted: Array) -> None:

@@ -133,7 +133,11 @@ class Order:
 
 
 class _Cache:
-    """The most recent segments, permutations and windows, made under one lock: a permutation serves one thread."""
+    """The most recent segments, permutations and windows.
+
+    Two threads may make the same one at the same time. That costs less than waiting: what is made while a lock is held
+    may set off a garbage collection, which may wait for a reader, which would wait for the lock.
+    """
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
@@ -141,11 +145,12 @@ class _Cache:
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
         with self._lock:
-            if key not in self._kept:
-                value = make()
-                self._kept[key] = value
-                while len(self._kept) > _KEPT:
-                    self._kept.popitem(last=False)
-                return value
-            self._kept.move_to_end(key)
-            return self._kept[key]
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        value = make()
+        with self._lock:
+            self._kept[key] = value
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return value

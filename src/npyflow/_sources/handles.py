@@ -90,16 +90,24 @@ class Handles:
         """
         with self._lock:
             handle = self._open.get(at)
-            if handle is None:
-                handle = self._open[at] = Handle(self.table, at, self.mapped)
-                if len(self._open) > self._limit:
-                    self._open.popitem(last=False)
-                return handle
-            self._open.move_to_end(at)
+            if handle is not None:
+                self._open.move_to_end(at)
+        if handle is None:
+            return self._new(at)
         try:
             self.table.check_unchanged(at, os.stat(self.table.paths[at]))
         except FileNotFoundError:
             raise changed(self.table.paths[at], "it is gone") from None
+        return handle
+
+    def _new(self, at: int) -> Handle:
+        """Open a file, outside the lock; if two threads do, one of the handles is closed after its read."""
+        handle, oldest = Handle(self.table, at, self.mapped), None
+        with self._lock:
+            self._open[at] = handle
+            if len(self._open) > self._limit:
+                _, oldest = self._open.popitem(last=False)
+        del oldest
         return handle
 
     def close(self) -> None:
