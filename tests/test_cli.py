@@ -66,6 +66,15 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(tmp_path: object) -> 
     assert "Traceback" not in done.stderr
 
 
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: object) -> None:
+    with open(f"{tmp_path}/file", "w"):
+        pass
+    done = run("demo", "--keep", f"{tmp_path}/file/below")
+    assert done.returncode == 1
+    assert f"{tmp_path}/file" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.tf
 @pytest.mark.slow
 def test_demo_trains_three_layouts_and_keeps_the_files(tmp_path: object) -> None:

@@ -85,9 +85,15 @@ def _print_results(results: Sequence[Result], seconds: float) -> None:
 
 
 def main() -> None:
-    """Run the command; errors of npyflow and Ctrl-C end it with a line, not a traceback."""
+    """Run the command; errors of npyflow, of the file system and Ctrl-C end it with a line, not a traceback."""
     try:
         cli()
     except NpyflowError as error:
-        click.echo(f"npyflow: {error}", err=True)
-        sys.exit(1)
+        _end(str(error))
+    except OSError as error:
+        _end(f"{show_path(error.filename or '')}: {error.strerror}" if error.strerror else str(error))
+
+
+def _end(message: str) -> None:
+    click.echo(f"npyflow: {message}", err=True)
+    sys.exit(1)

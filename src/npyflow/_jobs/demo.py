@@ -91,7 +91,10 @@ def run(folder: Path, progress: Progress) -> list[Result]:
     ------
     MissingDependencyError
         Without scikit-learn (for its data) or TensorFlow.
+    OSError
+        If the folder cannot be written to.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     images, labels = _digits()
     progress.start("importing TensorFlow and Keras", 1)
     recipes, training = _adapters()
