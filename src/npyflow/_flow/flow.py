@@ -344,7 +344,7 @@ class Flow:
         small_files = any(source.access == "files" and source.spec.nbytes < _SMALL_FILE_BYTES for source in sources)
         example_bytes = self._sources.example_bytes
         pace = plan_pace(layout, example_bytes=example_bytes, small_files=small_files)
-        self._sources.pool.keep(example_bytes * layout.batch_size * layout.batches_per_read * (pace.in_flight + 1))
+        self._sources.pool.keep(example_bytes * layout.examples_per_read * (pace.in_flight + 1))
         return pace
 
     def _cut(self, reader: Reader, epoch: int, first_step: int) -> Iterator[Any]:

@@ -41,6 +41,11 @@ class Layout:
         return full + (rest > 0 and not self.drop_remainder)
 
     @property
+    def examples_per_read(self) -> int:
+        """Examples in a full read."""
+        return self.batches_per_read * self.batch_size
+
+    @property
     def end(self) -> int:
         """Examples that are delivered in an epoch."""
         return min(self.examples, self.steps * self.batch_size)
@@ -51,8 +56,8 @@ class Layout:
 
     def span(self, first_step: int, read: int) -> tuple[int, int]:
         """Positions ``[start, stop)`` of one read of an epoch that begins at `first_step`."""
-        start = (first_step + read * self.batches_per_read) * self.batch_size
-        return start, min(start + self.batches_per_read * self.batch_size, self.end)
+        start = first_step * self.batch_size + read * self.examples_per_read
+        return start, min(start + self.examples_per_read, self.end)
 
 
 def plan_layout(*, examples: int, example_bytes: int, batch_size: int, drop_remainder: bool) -> Layout:
@@ -98,7 +103,7 @@ def plan_pace(layout: Layout, *, example_bytes: int, small_files: bool) -> Pace:
         Reads are many short system calls. Two threads at that would wait for each other's Python lock, so one reads
         and keeps on while a finished read waits.
     """
-    read_bytes = max(1, example_bytes * layout.batch_size * layout.batches_per_read)
+    read_bytes = max(1, example_bytes * layout.examples_per_read)
     affordable = max(1, BUDGET_BYTES // read_bytes - 2)
     if small_files or affordable < 2:
         return Pace(parallel=1, ahead=min(1, affordable - 1))
