@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,21 @@ def write(path: Any, array: Any, **kwargs: Any) -> str:
     return str(path)
 
 
+def write_npz(path: Any, compressed: bool = False, pad: int = 0, **arrays: Any) -> str:
+    """A ``.npz`` file; an array may be the bytes of a member. `pad` moves where its bytes begin."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED) as archive:
+        archive.comment = b"c" * pad
+        for name, array in arrays.items():
+            info = zipfile.ZipInfo(f"{name}.npy")
+            info.compress_type = archive.compression
+            # A field of an unknown kind, which readers step over.
+            info.extra = b"\xfe\xca" + pad.to_bytes(2, "little") + bytes(pad) if pad else b""
+            archive.writestr(info, array if isinstance(array, bytes) else npy_bytes(array))
+    return str(path)
+
+
 def saved(array: Any) -> bytes:
     """What ``np.save`` writes."""
     buffer = io.BytesIO()
@@ -58,6 +74,12 @@ def sample(n: int, shape: tuple[int, ...] = (), dtype: Any = "f4", seed: int = 0
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
         return rng.integers(info.min, info.max, size, dtype=dtype, endpoint=True)
+    if dtype.kind in "Mm":
+        return rng.integers(-(2**40), 2**40, size).view(dtype)
+    if dtype.kind in "US":
+        letters = np.array(list("aé数😀 \0") if dtype.kind == "U" else [b"a", b"\xff", b" ", b"\0"])
+        width = dtype.itemsize // letters.dtype.itemsize
+        return letters[rng.integers(0, len(letters), (*size, width))].view(dtype).reshape(size)
     values = rng.standard_normal(size)
     return (values + 1j * rng.standard_normal(size)).astype(dtype) if dtype.kind == "c" else values.astype(dtype)
 
@@ -69,6 +91,12 @@ def same(got: Any, want: Any) -> None:
     assert got.dtype == want.dtype.newbyteorder("=")
     assert got.dtype.isnative
     np.testing.assert_array_equal(got, want)
+
+
+def delivered(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """What npyflow makes of values: native, dates and time spans as integers."""
+    array = array.astype(array.dtype.newbyteorder("="))
+    return array.view("i8") if array.dtype.kind in "Mm" else array
 
 
 def touch_later(path: Any, by_ns: int = 1_000_000_000) -> None:

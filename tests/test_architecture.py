@@ -27,8 +27,9 @@ BELOW = {
 BELOW["_jobs"] = {*BELOW, "_flow"}
 BELOW["_cli"] = {*BELOW, "_jobs"}
 
-# Beside NumPy and the standard library. Jobs import theirs inside functions.
+# Beside NumPy and the standard library. Jobs and the core import theirs inside functions.
 ALLOWED = {
+    "_core": {"ml_dtypes"},
     "_adapters": {"tensorflow", "keras"},
     "_jobs": {"tensorflow", "keras", "sklearn", "rich"},
     "_cli": {"click", "rich"},
@@ -99,7 +100,7 @@ def test_who_may_import_what(name):
             assert top in ALLOWED.get(layer(name), set()), f"{name} imports {top}"
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if layer(name) in ("_jobs", "_cli", "_flow")])
+@pytest.mark.parametrize("name", [name for name in NAMES if layer(name) in ("_core", "_jobs", "_cli", "_flow")])
 def test_tensorflow_is_imported_late_above_the_adapters(name):
     tree = parse(name)
     inside = {
@@ -111,7 +112,9 @@ def test_tensorflow_is_imported_late_above_the_adapters(name):
     }
     for module, node in imports(tree):
         if node not in inside:
-            assert module.split(".")[0] not in ("tensorflow", "keras", "sklearn"), f"{name} imports {module} at once"
+            assert module.split(".")[0] not in ("tensorflow", "keras", "sklearn", "ml_dtypes"), (
+                f"{name} imports {module} at once"
+            )
             assert not module.startswith("npyflow._adapters."), f"{name} imports {module} at once"
 
 
@@ -145,9 +148,9 @@ def test_nothing_is_unpickled_or_evaluated(name):
     for node in ast.walk(parse(name)):
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
-            assert called not in ("eval", "exec", "pickle.load", "pickle.loads", "ast.literal_eval"), (
-                f"{name}: {called}"
-            )
+            assert called not in ("eval", "exec", "pickle.load", "pickle.loads"), f"{name}: {called}"
+            # It parses and does not evaluate, but takes a hundred times the size of a text: bounded in one place.
+            assert called != "ast.literal_eval" or name == "_format/literal.py", f"{name}: {called}"
             for keyword in node.keywords:
                 if keyword.arg == "allow_pickle":
                     assert ast.unparse(keyword.value) == "False", f"{name}:{node.lineno}"
@@ -187,6 +190,7 @@ def test_public_names():
 def test_the_tree_of_errors():
     builtins = {
         "MissingFileError": FileNotFoundError,
+        "MissingMemberError": KeyError,
         "FileFormatError": ValueError,
         "FileChangedError": RuntimeError,
         "BadFilesError": ValueError,
@@ -202,7 +206,9 @@ def test_the_tree_of_errors():
     errors = {name for name in nf.__all__ if name.endswith("Error")} - {"NpyflowError", "FileError"}
     assert errors == set(builtins)
     for name, builtin in builtins.items():
-        error = getattr(nf, name)("text", **({} if name == "BadFilesError" else {"path": "p", "index": 3}))
+        error = getattr(nf, name)(
+            "text", **({} if name == "BadFilesError" else {"path": "p", "member": "m", "index": 3})
+        )
         assert isinstance(error, nf.NpyflowError)
         assert isinstance(error, builtin)
         assert str(error) == "text"
@@ -216,11 +222,11 @@ def test_errors_travel_between_processes(name):
     error = (
         kind("text", problems=[nf.FileError("x", path="q")])
         if name == "BadFilesError"
-        else kind("text", path="p", index=3)
+        else kind("text", path="p", member="m", index=3, kind="k")
     )
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is kind
     assert str(again) == "text"
-    assert (again.path, again.index) == (error.path, error.index)
+    assert vars(again) == vars(error) or name == "BadFilesError"
     if name == "BadFilesError":
         assert again.problems[0].path == "q"

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import npyflow as nf
-from helpers import header, magic, npy_bytes, saved, write
-from npyflow._format.header import MAX_HEADER_BYTES, header_bytes, parse_header, read_header
+from helpers import header, magic, npy_bytes, saved
+from npyflow._format.header import MAX_HEADER_BYTES, NO_COMMA, header_bytes, parse_header
+from npyflow._format.literal import LONG, PRINTED
 
 _SCALARS = [
     f"{order}{code}" for order in "<>" for code in ("i2", "i4", "i8", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16")
@@ -112,16 +113,24 @@ def test_what_other_writers_write(written):
 
 GOOD = "'descr': '<f4', 'fortran_order': False"
 REFUSED_TEXTS = {
-    "no tuple": f"{{{GOOD}, 'shape': (6)}}",
     "list as shape": f"{{{GOOD}, 'shape': [6]}}",
     "float in shape": f"{{{GOOD}, 'shape': (6.0,)}}",
     "text in shape": f"{{{GOOD}, 'shape': ('6',)}}",
-    "numpy integer": f"{{{GOOD}, 'shape': (np.int64(2), np.int64(3))}}",
+    "bool in shape": f"{{{GOOD}, 'shape': (True, 6)}}",
+    "bool as shape": f"{{{GOOD}, 'shape': True}}",
+    "printed bool in shape": f"{{{GOOD}, 'shape': (np.True_,)}}",
+    "leading zero": f"{{{GOOD}, 'shape': (06,)}}",
     "negative": f"{{{GOOD}, 'shape': (-1, 3)}}",
+    "negative without comma": f"{{{GOOD}, 'shape': (-6)}}",
+    "empty but too wide": f"{{{GOOD}, 'shape': (0, {1 << 62})}}",
+    "sub-array": "{'descr': ('<f4', (2,)), 'fortran_order': False, 'shape': (3,)}",
+    "indented line": f"\n {{{GOOD}, 'shape': (6,)}}",
+    "NUL after": f"{{{GOOD}, 'shape': (6,)}}\0",
+    "NUL inside": "{'descr': [('a\0', '<f4')], 'fortran_order': False, 'shape': (6,)}",
+    "carriage return inside": "{'descr': [('a\r', '<f4')], 'fortran_order': False, 'shape': (6,)}",
     "missing key": f"{{{GOOD}}}",
     "extra key": f"{{{GOOD}, 'shape': (6,), 'more': 1}}",
     "no bool": "{'descr': '<f4', 'fortran_order': 0, 'shape': (6,)}",
-    "f1": "{'descr': '<f1', 'fortran_order': False, 'shape': (6,)}",
     "unknown type": "{'descr': 'nonsense', 'fortran_order': False, 'shape': (6,)}",
     "no descr": "{'descr': 7, 'fortran_order': False, 'shape': (6,)}",
     "list": "['<f4', False, (6,)]",
@@ -139,6 +148,89 @@ def test_what_numpy_refuses_is_refused(name):
         numpy_reads(data)
     with pytest.raises(nf.FileFormatError):
         head_of(data)
+
+
+# What is written amiss, and whether NumPy reads it all the same.
+SLIPS = {
+    "long": (f"{{{GOOD}, 'shape': (2L, 3L)}}", {LONG}, True),
+    "long in a field": ("{'descr': [('a', '<f4', (2L,))], 'fortran_order': False, 'shape': (2, 3)}", {LONG}, True),
+    "printed": (f"{{{GOOD}, 'shape': (np.int64(2), numpy.uint8(3))}}", {PRINTED}, False),
+    "printed bool": ("{'descr': '<f4', 'fortran_order': np.False_, 'shape': (2, 3)}", {PRINTED}, False),
+    "no comma": (f"{{{GOOD}, 'shape': (6)}}", {NO_COMMA}, False),
+    "bare number": (f"{{{GOOD}, 'shape': 6}}", {NO_COMMA}, False),
+    "all": ("{'descr': '<f4', 'fortran_order': np.False_, 'shape': (6L)}", {LONG, PRINTED, NO_COMMA}, False),
+}
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0)])
+@pytest.mark.parametrize("name", SLIPS)
+def test_slips_are_read_and_named(name, version):
+    text, slips, numpy_too = SLIPS[name]
+    data = magic(text.encode() + b"\n", version)
+    got = head_of(data)
+    assert got.slips == slips
+    assert got.shape == ((6,) if NO_COMMA in slips else (2, 3))
+    data += bytes(got.payload_bytes)
+    if numpy_too:
+        agrees(data)
+    else:
+        with pytest.raises(ValueError, match=r"."):
+            numpy_reads(data)
+
+
+def test_version_3_has_no_longs():
+    # Python 2 was gone by then, and np.load refuses it too.
+    for shape in ("(2L, 3L)", "(6L)"):
+        with pytest.raises(nf.FileFormatError, match=r"cannot have written in version 3\.0"):
+            head_of(magic(f"{{{GOOD}, 'shape': {shape}}}".encode(), (3, 0)))
+    printed = head_of(magic(f"{{{GOOD}, 'shape': (np.int64(2),)}}".encode(), (3, 0)))
+    assert (printed.shape, printed.slips) == ((2,), {PRINTED})
+
+
+def test_no_slips_where_there_are_none():
+    assert head_of(saved(np.zeros(6))).slips == frozenset()
+
+
+@pytest.mark.parametrize("descr", ["<f1", ">f1", "|f1"])
+def test_float8_is_one_byte_without_a_name(descr):
+    got = head_of(header(descr, False, (6,)))
+    assert (got.dtype, got.payload_bytes, got.slips) == (np.dtype("V1"), 6, frozenset())
+    with pytest.raises(ValueError, match="f1"):
+        numpy_reads(header(descr, False, (6,)) + bytes(6))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, # rows\n 3)}  # no more",
+        "{'descr': '<' 'f4', 'fortran_order': False, 'shape': (0x2, 0b11)}",
+        "{'descr': '\\x3cf\\064', 'fortran_order': False, 'shape': (2, 3)}",
+        "\n{'descr': r'<f4', 'fortran_order': False, 'shape': ((2, 3))}\r\n",
+        "{'descr': ('<f4', (1, 1)), 'fortran_order': False, 'shape': (2, 3)}",
+    ],
+)
+def test_any_spelling_that_numpy_reads(text):
+    agrees(magic(text.encode()) + bytes(24))
+    assert head_of(magic(text.encode())).slips == frozenset()
+
+
+def test_a_spelling_of_python_beyond_what_numpy_reads_is_refused():
+    text = f"{{{GOOD}, 'shape': (0x6,)}}"
+    assert head_of(magic(text.ljust(10_000).encode())).shape == (6,)
+    with pytest.raises(nf.FileFormatError, match="no dict of literals"):
+        head_of(magic(text.ljust(10_001).encode()))
+    # In plain spelling, a long header is read.
+    assert head_of(magic(text.replace("0x", "").ljust(10_001).encode())).shape == (6,)
+
+
+@pytest.mark.parametrize("place", ["{'descr': X}", "{X: 1}", "{'descr': X, 'fortran_order': False, 'shape': ()}"])
+def test_numbers_that_python_does_not_print_are_refused(place):
+    text = place.replace("X", "0x" + "f" * 4000)
+    with pytest.raises(nf.FileFormatError):
+        head_of(magic(text.encode()))
+    shape = f"{{{GOOD}, 'shape': (0x{'f' * 4000},)}}"
+    with pytest.raises(nf.FileFormatError, match="shape a number of thousands of digits"):
+        head_of(magic(shape.encode()))
 
 
 @pytest.mark.parametrize("version", [(1, 1), (0, 0), (4, 0), (255, 255)])
@@ -194,6 +286,15 @@ HOSTILE = {
     "bad utf-8": magic(b"{'descr': '\xff', 'fortran_order': False, 'shape': (1,)}\n", (3, 0)),
     "nothing": magic(b""),
     "NULs": magic(b"\0" * 60_000),
+    # Short enough to be shown to Python's own parser.
+    "minus signs": magic(b"-" * 9_990 + b"1"),
+    "sums": magic(b"1+" * 4_990 + b"1"),
+    "brackets": magic(b"{'descr':" * 1_000),
+    "nested f-strings": magic(b"f'{" * 3_300),
+    "lambdas": magic(b"lambda:" * 1_400),
+    "backslashed lines": magic(b"\\\n" * 4_990),
+    "digits": magic(b"{'descr': '<f4', 'fortran_order': False, 'shape': (0x" + b"f" * 9_900 + b",)}\n"),
+    "digits as key": magic(b"{0x" + b"f" * 9_900 + b": 1}"),
 }
 
 
@@ -213,7 +314,7 @@ def test_hostile_headers_are_refused_fast_and_small(tmp_path, name):
     assert min(seconds) < (5 if name == "many fields" else 0.05)
 
 
-@pytest.mark.parametrize("name", ["4 GiB header length", "product overflows", "long tuple", "deep, long"])
+@pytest.mark.parametrize("name", ["4 GiB header length", "product overflows", "long tuple", "deep, long", "sums"])
 def test_hostile_headers_take_little_memory(tmp_path, name):
     path = tmp_path / "x.npy"
     path.write_bytes(HOSTILE[name])
@@ -235,18 +336,3 @@ def test_a_header_over_the_limit_is_named(tmp_path):
         nf.rows(path)
     with pytest.raises(nf.FileFormatError, match="expected at most 1,048,576"):
         parse_header(magic(text, (2, 0)))
-
-
-def test_read_header(tmp_path):
-    path = write(tmp_path / "x.npy", np.zeros((2, 3), ">i2"), version=(2, 0))
-    got = read_header(path)
-    assert (got.dtype.str, got.shape, got.version) == (">i2", (2, 3), (2, 0))
-    long = tmp_path / "long.npy"
-    long.write_bytes(npy_bytes(np.arange(3), align=4096))
-    assert read_header(long).offset == 4096
-    with pytest.raises(nf.MissingFileError, match="no such file"):
-        read_header(tmp_path / "none.npy")
-    (tmp_path / "bad.npy").write_bytes(b"hello, world, this is text")
-    with pytest.raises(nf.FileFormatError) as caught:
-        read_header(tmp_path / "bad.npy")
-    assert caught.value.path == str(tmp_path / "bad.npy")

@@ -15,9 +15,10 @@ from helpers import saved
 from npyflow._format.sniff import identify
 
 
-def _zip() -> bytes:
+def _zip(content: bytes = b"text") -> bytes:
     buffer = io.BytesIO()
-    np.savez(buffer, x=np.arange(3))
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("x", content)
     return buffer.getvalue()
 
 
@@ -35,8 +36,8 @@ KINDS = {
     "html": (b"<!DOCTYPE html>\n<html><body>404</body></html>", "HTML", "download it again"),
     "html, spaces": (b"\n\n  <HTML lang='en'>", "HTML", "download it again"),
     "xml": (b"<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>", "XML", "download it again"),
-    "zip": (_zip(), "zip or .npz archive", "np.load"),
-    "empty zip": (_empty_zip(), "empty zip", "again"),
+    "zip in a zip": (_zip(_zip()), "zip or .npz archive", "unpack"),
+    "empty zip": (_empty_zip(), "archive without arrays", "archive of one"),
     "gzip": (gzip.compress(saved(np.arange(3))), "gzip", "gunzip"),
     "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(100), "HDF5", "h5py"),
     **{f"pickle {n}": (pickle.dumps([1, 2], n), "pickle, which npyflow never loads", "np.save") for n in (2, 3, 4, 5)},
@@ -81,5 +82,5 @@ def test_all_kinds_at_once(tmp_path):
 
 
 def test_lfs_pointer_without_a_size_is_still_refused():
-    what, _ = identify(b"version https://git-lfs.github.com/spec/v1\n", 43)
+    _, what, _ = identify(b"version https://git-lfs.github.com/spec/v1\n", 43)
     assert "npy" in what

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import npyflow as nf
-from helpers import same, sample, write
+from helpers import delivered, npy_bytes, same, sample, write, write_npz
 
 N = 41
 SHAPES = [
@@ -23,8 +23,12 @@ SHAPES = [
     ((7,), "?"),
     ((1,), "f2"),
     ((2, 2), "c16"),
+    ((), "M8[s]"),
+    ((3,), "m8[25ns]"),
+    ((2, 1), "U5"),
+    ((), "S4"),
 ]
-SWAPPED = {"i8": ">i8", "u1": "|u1", "f4": ">f4", "c8": ">c8", "f8": ">f8", "?": "|b1", "f2": ">f2", "c16": ">c16"}
+SWAPPED = {dtype: np.dtype(dtype).newbyteorder("S") for _, dtype in SHAPES}
 
 Opened = tuple[nf.Flow, np.ndarray]
 
@@ -74,9 +78,45 @@ def rows_cast(tmp_path, shape, dtype, access) -> Opened:
     return nf.rows(path, access=access, dtype=TO[dtype]), array.astype(TO[dtype])
 
 
-TO = {"i8": "i8", "u1": "f4", "f4": "f8", "c8": "c16", "f8": "f4", "?": "u1", "f2": "f4", "c16": "c8"}
+TO = {
+    **{"i8": "i8", "u1": "f4", "f4": "f8", "c8": "c16", "f8": "f4", "?": "u1", "f2": "f4", "c16": "c8"},
+    **{"M8[s]": "i8", "m8[25ns]": "m8[25ns]", "U5": "U5", "S4": "S4"},
+}
+
+
+def npz_rows_of(**how: Any) -> Callable[..., Opened]:
+    def build(tmp_path, shape, dtype, access) -> Opened:
+        array = sample(N, shape, dtype)
+        stored = array.astype(SWAPPED[dtype]) if how.get("swapped") else array
+        data = npy_bytes(stored, fortran=how.get("fortran", False))
+        path = write_npz(tmp_path / "x.npz", how.get("compressed", False), how.get("pad", 0), a=np.arange(3), x=data)
+        return nf.rows(nf.npz(path)["x"], access=access), array
+
+    return build
+
+
+def npz_shards(tmp_path, shape, dtype, access) -> Opened:
+    array = sample(N, shape, dtype)
+    paths = [
+        write(tmp_path / "0.npy", array[:7]),
+        write_npz(tmp_path / "1.npz", pad=1, x=array[7:7]),
+        write_npz(tmp_path / "2.npy", pad=3, x=array[7:20].astype(SWAPPED[dtype])),
+    ]
+    rest = write_npz(tmp_path / "3.npz", y=np.zeros(3), x=array[20:])
+    return nf.rows([*paths, nf.npz(rest)["x"]], access=access), array
+
+
+PACKED_ROWS = {
+    "npz compressed": npz_rows_of(compressed=True),
+    "npz compressed fortran swapped": npz_rows_of(compressed=True, fortran=True, swapped=True, pad=7),
+}
 
 ROWS = {
+    **PACKED_ROWS,
+    "npz": npz_rows_of(),
+    "npz fortran": npz_rows_of(fortran=True, pad=9),
+    "npz swapped unaligned": npz_rows_of(swapped=True, pad=5),
+    "npz shards": npz_shards,
     "plain": rows_of(),
     "fortran": rows_of(fortran=True),
     "swapped": rows_of(swapped=True),
@@ -144,7 +184,32 @@ def files_of(**how: Any) -> Callable[..., Opened]:
     return build
 
 
+def archives_of(**how: Any) -> Callable[..., Opened]:
+    """An archive an example, some of them not archives at all."""
+
+    def build(tmp_path, shape, dtype) -> Opened:
+        array = sample(N, shape, dtype)
+        for at, one in enumerate(array):
+            if how.get("mixed") and at % 3 == 0:
+                write(tmp_path / f"{at}.npz", one)
+                continue
+            stored = np.asarray(one).astype(SWAPPED[dtype] if at % 2 and how.get("swapped") else dtype)
+            data = npy_bytes(stored, fortran=how.get("fortran", False))
+            more = {} if how.get("members") is None else {"other": np.arange(at)}
+            compressed = how.get("compressed", False) or (how.get("mixed", False) and at % 3 == 1)
+            write_npz(tmp_path / f"{at}.npz", compressed, at % 5, **more, x=data)
+        return nf.files(tmp_path, pattern="*.npz", members=how.get("members")), array
+
+    return build
+
+
 FILES = {
+    "npz": archives_of(),
+    "npz members": archives_of(members="x"),
+    "npz swapped": archives_of(swapped=True),
+    "npz compressed": archives_of(compressed=True, swapped=True, members=["no", "x"]),
+    "npz fortran": archives_of(fortran=True),
+    "npz mixed": archives_of(mixed=True, swapped=True),
     "plain": files_of(),
     "fortran": files_of(fortran=True),
     "swapped": files_of(swapped=True),
@@ -155,7 +220,8 @@ FILES = {
 }
 
 CASES = (
-    [("rows", name, access) for name in ROWS for access in ("ram", "mmap", "read")]
+    [("rows", name, access) for name in ROWS for access in ("ram", "mmap", "read") if name not in PACKED_ROWS]
+    + [("rows", name, "ram") for name in PACKED_ROWS]
     + [("array", name, "ram") for name in ARRAYS]
     + [("files", name, "files") for name in FILES]
 )
@@ -165,16 +231,22 @@ CASES = (
 def opened(request):
     """Call it with a row shape and a dtype to get a flow and the array that it must equal."""
     kind, name, access = request.param
-    if kind == "rows":
-        return lambda tmp_path, shape, dtype: (*ROWS[name](tmp_path, shape, dtype, access), access)
-    build = (ARRAYS if kind == "array" else FILES)[name]
-    return lambda tmp_path, shape, dtype: (*build(tmp_path, shape, dtype), access)
+
+    def build(tmp_path, shape, dtype):
+        if kind == "rows":
+            flow, want = ROWS[name](tmp_path, shape, dtype, access)
+        else:
+            flow, want = (ARRAYS if kind == "array" else FILES)[name](tmp_path, shape, dtype)
+        return flow, delivered(want), access
+
+    return build
 
 
 def read(flow: nf.Flow, indices: np.ndarray) -> np.ndarray:
     source = flow._sources.sources[0]
-    out = np.full((len(indices), *source.spec.shape), 99).astype(source.spec.dtype)
-    source.read_into(np.asarray(indices, np.int64), out)
+    (spec,) = source.specs
+    out = np.full((len(indices), *spec.shape), 99).astype(spec.dtype)
+    source.read_into(np.asarray(indices, np.int64), [out])
     return out
 
 
@@ -184,7 +256,8 @@ def test_any_indices(tmp_path, opened, shape, dtype):
     n = len(want)
     rng = np.random.default_rng(0)
     assert len(flow) == n
-    assert flow.spec == nf.ArraySpec(want.shape[1:], want.dtype)
+    unit = np.dtype(dtype).name if dtype[0] in "mM" else None
+    assert flow.spec == nf.ArraySpec(want.shape[1:], want.dtype, unit)
     assert flow.access == access
     for indices in (
         np.arange(n),

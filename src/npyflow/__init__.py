@@ -10,6 +10,7 @@ from npyflow._core.errors import (
     IndexRangeError,
     MissingDependencyError,
     MissingFileError,
+    MissingMemberError,
     NpyflowError,
     NpyflowWarning,
     OptionError,
@@ -19,6 +20,7 @@ from npyflow._core.errors import (
 )
 from npyflow._core.spec import ArraySpec, Shuffle
 from npyflow._flow.flow import Flow
+from npyflow._flow.npz import npz
 from npyflow._flow.opening import files, load, rows
 from npyflow._sources.labels import Table
 
@@ -36,6 +38,7 @@ __all__ = [
     "IndexRangeError",
     "MissingDependencyError",
     "MissingFileError",
+    "MissingMemberError",
     "NpyflowError",
     "NpyflowWarning",
     "OptionError",
@@ -47,5 +50,6 @@ __all__ = [
     "__version__",
     "files",
     "load",
+    "npz",
     "rows",
 ]

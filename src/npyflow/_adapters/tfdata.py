@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from npyflow._core.buffers import BufferPool
+from npyflow._core.errors import UnsupportedDtypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,6 +93,9 @@ class Feed:
             raise
 
 
+# Its graph optimiser fails on them: "Converting f8E5M2 to DataType".
+_UNRUNNABLE = ("float8_e5m2",)
+
 # TensorFlow keeps the function of every numpy_function for the life of the process, so the functions are the three
 # below and what they work on is looked up here.
 _feeds: dict[int, Feed] = {}
@@ -125,7 +129,28 @@ def _anchor(feed: Feed) -> Any:
 
 
 def _serve_read(anchor: Array, epoch: Array, read: Array) -> list[Array]:
-    return _feeds[int(anchor[0])].read(int(epoch), int(read))
+    return [_as_tensor_values(array) for array in _feeds[int(anchor[0])].read(int(epoch), int(read))]
+
+
+def _as_tensor_values(array: Array) -> Array:
+    """Text as the byte strings that TensorFlow knows; everything else as it is."""
+    if array.dtype.kind == "U":
+        array = np.strings.encode(array, "utf-8")
+    return array.astype(object) if array.dtype.kind == "S" else array
+
+
+def _tf_dtype(spec: ArraySpec) -> Any:
+    if spec.dtype.name in _UNRUNNABLE:
+        raise UnsupportedDtypeError(
+            f"TensorFlow has the type {spec.dtype.name} but no dataset of it runs; batches() delivers it, and "
+            f"dtype='uint8' delivers its bits, for tf.bitcast outside the dataset"
+        )
+    try:
+        return tf.string if spec.dtype.kind in "US" else tf.as_dtype(spec.dtype)
+    except TypeError:
+        raise UnsupportedDtypeError(
+            f"TensorFlow {tf.__version__} has no type {spec.dtype.name}; use a newer one, or batches()"
+        ) from None
 
 
 def _serve_epoch(anchor: Array, _: Array) -> Array:
@@ -144,9 +169,10 @@ def build(feed: Feed) -> Any:
     -----
     Built on the host and outside any graph, also when called inside a ``tf.function`` or under a device scope.
     """
+    types = [_tf_dtype(spec) for spec in feed.specs]
     with tf.init_scope(), tf.device("CPU:0"):
         anchor = _anchor(feed)
-        dataset = _epochs(feed, anchor).flat_map(lambda epoch: _epoch(feed, anchor, epoch))
+        dataset = _epochs(feed, anchor).flat_map(lambda epoch: _epoch(feed, types, anchor, epoch))
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(_cardinality(feed)))
         options = tf.data.Options()
         # Every worker may read every file; what it must not read twice are examples.
@@ -167,7 +193,7 @@ def _epochs(feed: Feed, anchor: Any) -> Any:
     )
 
 
-def _epoch(feed: Feed, anchor: Any, epoch: Any) -> Any:
+def _epoch(feed: Feed, types: list[Any], anchor: Any, epoch: Any) -> Any:
     """The batches of one epoch, by itself, so that a short last batch is not filled up from the next."""
     layout, pace = feed.reader.layout, feed.pace
     if feed.epochs is None:
@@ -178,7 +204,6 @@ def _epoch(feed: Feed, anchor: Any, epoch: Any) -> Any:
     whole = layout.batches_per_read == 1 and layout.drop_remainder and not feed.unbatch
 
     def read(number: Any) -> Any:
-        types = [tf.as_dtype(spec.dtype) for spec in feed.specs]
         arrays = tf.numpy_function(_serve_read, [anchor, epoch, number], types, stateful=False)
         for array, spec in zip(arrays, feed.specs, strict=True):
             array.set_shape((layout.batch_size if whole else None, *spec.shape))

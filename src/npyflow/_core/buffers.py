@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from npyflow._core.spec import DType
+    from npyflow._core.dtypes import DType
 
 Array = np.ndarray[Any, Any]
 
@@ -80,7 +80,8 @@ class BufferPool:
         """Return an uninitialised C-contiguous array that starts on a 64-byte boundary."""
         nbytes = math.prod(shape) * dtype.itemsize
         if nbytes == 0:
-            return np.empty(shape, dtype)
+            # NumPy gives texts without room for a character room for one.
+            return np.zeros(shape, dtype)
         size = _size_class(nbytes)
         buffer = self._take(size) or _Buffer(size)
         return np.asarray(_Lease(buffer, nbytes, self)).view(dtype).reshape(shape)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from npyflow._core.dtypes import is_small_float, significant_bits
 from npyflow._core.errors import UnsupportedDtypeError
 
 if TYPE_CHECKING:
-    from npyflow._core.spec import DType
+    from npyflow._core.dtypes import DType
 
 Array = np.ndarray[Any, Any]
 
@@ -52,6 +53,11 @@ def cast_into(source: Array, out: Array) -> int | None:
     if _is_exact(source.dtype, out.dtype):
         np.copyto(out, source, casting="unsafe")
         return None
+    if is_small_float(source.dtype):
+        # Exact, and NumPy knows how to compare it.
+        source = source.astype(np.float32)
+    if source.dtype.kind in "fc" and is_small_float(out.dtype):
+        return _shorten_into(source, out)
     if source.dtype.kind in "fc" and out.dtype.kind in "fc":
         return _round_into(source, out)
     if source.dtype.kind in "iu" and out.dtype.kind in "iu":
@@ -61,7 +67,7 @@ def cast_into(source: Array, out: Array) -> int | None:
         real = out.real
         # Back in the type of the source, only what came through unchanged is equal ...
         fits = np.asarray(real.astype(source.dtype) == source)
-        if out.dtype.kind in "fc":
+        if out.dtype.kind in "fc" or is_small_float(out.dtype):
             fits &= np.isfinite(real) & _not_rounded_to_limit(source, out.dtype)
         elif out.dtype.kind in "iu":
             fits &= np.isfinite(source) & (source < float(np.iinfo(out.dtype).max + 1))
@@ -70,20 +76,16 @@ def cast_into(source: Array, out: Array) -> int | None:
 
 def _is_exact(source: DType, target: DType) -> bool:
     """Say whether every value of `source` has its equal in `target`."""
-    if source.kind in "iu" and target.kind in "fc":
+    if source.kind in "iu" and (target.kind in "fc" or is_small_float(target)):
         value_bits = 8 * source.itemsize - (source.kind == "i")
-        return value_bits <= _mantissa_bits(target) and bool(np.can_cast(source, target, "safe"))
+        return value_bits <= significant_bits(target) and bool(np.can_cast(source, target, "safe"))
     return bool(np.can_cast(source, target, "safe"))
-
-
-def _mantissa_bits(dtype: DType) -> int:
-    return int(np.finfo(dtype).nmant) + 1  # type: ignore[type-var]
 
 
 def _not_rounded_to_limit(source: Array, target: DType) -> Array:
     """... but a machine may saturate: 2**63 - 1 becomes the float 2**63, which comes back as 2**63 - 1."""
     largest = np.iinfo(source.dtype).max
-    return np.asarray((source != largest) | (largest < 2 ** _mantissa_bits(target)))
+    return np.asarray((source != largest) | (largest < 2 ** significant_bits(target)))
 
 
 def _round_into(source: Array, out: Array) -> int | None:
@@ -98,6 +100,14 @@ def _round_into(source: Array, out: Array) -> int | None:
             fits &= np.isfinite(out.imag) | ~np.isfinite(source.imag)
         return _first_false(fits)
     return None
+
+
+def _shorten_into(source: Array, out: Array) -> int | None:
+    """Round to a float of ml_dtypes, whose casts raise no flags; some of these types know no infinity."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.copyto(out, source, casting="unsafe")
+    fits = np.isfinite(out) | np.isnan(source) | (np.isinf(source) & np.isinf(out))
+    return _first_false(fits)
 
 
 def _narrow_into(source: Array, out: Array) -> int | None:

@@ -3,6 +3,7 @@
 * NpyflowError
   + FileError
     - MissingFileError      (FileNotFoundError)
+    - MissingMemberError    (KeyError)
     - FileFormatError       (ValueError)
     - FileChangedError      (RuntimeError)
   + BadFilesError           (ValueError)
@@ -36,6 +37,7 @@ __all__ = [
     "IndexRangeError",
     "MissingDependencyError",
     "MissingFileError",
+    "MissingMemberError",
     "NpyflowError",
     "NpyflowWarning",
     "OptionError",
@@ -52,14 +54,28 @@ class NpyflowError(Exception):
     ----------
     path : str or None
         The file that the error is about, where there is exactly one.
+    member : str or None
+        The array inside that file, if the file is an ``.npz`` archive.
     index : int or None
         The example or row that the error is about, where there is exactly one.
+    kind : str or None
+        What is wrong with a file, in a word for programs: the first column of ``docs/errors.md``.
     """
 
-    def __init__(self, message: str, *, path: str | None = None, index: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        member: str | None = None,
+        index: int | None = None,
+        kind: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.path = path
+        self.member = member
         self.index = index
+        self.kind = kind
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -73,8 +89,12 @@ class MissingFileError(FileError, FileNotFoundError):
     """A path names nothing, or a pattern matches nothing."""
 
 
+class MissingMemberError(FileError, KeyError):
+    """An ``.npz`` archive has no array of that name."""
+
+
 class FileFormatError(FileError, ValueError):
-    """A file is no intact ``.npy`` file."""
+    """A file is no intact ``.npy`` or ``.npz`` file."""
 
 
 class FileChangedError(FileError, RuntimeError):

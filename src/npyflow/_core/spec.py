@@ -7,54 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npyflow._core.errors import OptionError, UnsupportedDtypeError
-
-DType = np.dtype[np.generic]
-
-# What TensorFlow has a native type for. NumPy kind and item size.
-_NATIVE = {
-    ("b", 1),
-    *(("i", size) for size in (1, 2, 4, 8)),
-    *(("u", size) for size in (1, 2, 4, 8)),
-    *(("f", size) for size in (2, 4, 8)),
-    *(("c", size) for size in (8, 16)),
-}
-
-# What to do about the others, by NumPy kind.
-_ADVICE = {
-    "O": "object arrays are pickles, which npyflow never loads; save plain arrays with np.save",
-    "U": "text is not supported; store class numbers, or pass the names as labels=",
-    "S": "bytes are not supported; store class numbers, or pass the names as labels=",
-    "M": "convert with array.astype('datetime64[s]').astype('int64') and save again",
-    "m": "convert with array.astype('timedelta64[s]').astype('int64') and save again",
-    "V": "save each field as an array of its own",
-    "f": "convert with array.astype('float64') and save again",
-    "c": "convert with array.astype('complex128') and save again",
-}
-
-
-def native(dtype: DType) -> DType:
-    """Return `dtype` in this machine's byte order."""
-    return dtype.newbyteorder("=")
-
-
-def check_supported(dtype: DType, where: str) -> None:
-    """Refuse a dtype that has no native TensorFlow type.
-
-    Raises
-    ------
-    UnsupportedDtypeError
-        Names `where`, the dtype and the way out.
-    """
-    if dtype.fields is None and (dtype.kind, dtype.itemsize) in _NATIVE:
-        return
-    kind = "V" if dtype.fields is not None else dtype.kind
-    advice = _ADVICE.get(kind, "save the array with a plain numeric dtype")
-    raise UnsupportedDtypeError(
-        f"{where}: dtype {dtype.str if dtype.fields is None else dtype} has no TensorFlow type; "
-        f"expected bool, int8 to int64, uint8 to uint64, float16 to float64, complex64 or complex128; "
-        f"{advice}"
-    )
+from npyflow._core.dtypes import DType
+from npyflow._core.errors import OptionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +20,15 @@ class ArraySpec:
     shape : tuple of int
         Without the batch axis; ``()`` for a scalar.
     dtype : numpy.dtype
-        As delivered: after a cast, in native byte order.
+        As delivered: after a cast, in native byte order. Text is ``U`` (in TensorFlow UTF-8) or ``S``.
+    unit : str or None
+        For integers that are dates or time spans, what they count, as NumPy calls it: ``array.view(spec.unit)``
+        of ``"datetime64[s]"`` gives the dates back.
     """
 
     shape: tuple[int, ...]
     dtype: DType
+    unit: str | None = None
 
     @property
     def nbytes(self) -> int:
@@ -79,7 +37,8 @@ class ArraySpec:
 
     def __str__(self) -> str:
         shape = ", ".join(map(str, self.shape)) + ("," if len(self.shape) == 1 else "")
-        return f"{self.dtype.name} ({shape})"
+        name = {"U": "text", "S": "bytes"}.get(self.dtype.kind, self.dtype.name)
+        return f"{name} ({shape})" + (f" of {self.unit}" if self.unit else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ means several files of one array) and dicts keep the order in which they were wr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -73,18 +74,24 @@ def _rebuild(node: Any, fn: Callable[[Any], Any]) -> Any:
 
 
 def structure_of(data: Any, argument: str) -> Structure[Any]:
-    """Return `data` as a structure.
+    """Return `data` as a structure; any mapping counts as a dict.
 
     Raises
     ------
     OptionError
         If it has no leaf, or a dict key is no string.
     """
-    structure: Structure[Any] = Structure(data)
+    structure: Structure[Any] = Structure(_plain(data))
     if not structure.leaves:
         raise OptionError(f"{argument} is empty: expected a path, an array, or a tuple or dict of them")
-    _check_keys(data, argument)
+    _check_keys(structure.tree, argument)
     return structure
+
+
+def _plain(node: Any) -> Any:
+    if isinstance(node, Mapping):
+        return {key: _plain(child) for key, child in node.items()}
+    return tuple(map(_plain, node)) if isinstance(node, tuple) else node
 
 
 def _check_keys(node: Any, argument: str) -> None:
@@ -97,10 +104,15 @@ def _check_keys(node: Any, argument: str) -> None:
         _check_keys(child, argument)
 
 
-def spread(option: Any, structure: Structure[Any], argument: str) -> list[Any]:
+def spread(option: Any, structure: Structure[Any], argument: str, *, nested: bool = False) -> list[Any]:
     """Return one value of `option` for each leaf of `structure`.
 
     A value that is no tuple or dict counts for every leaf; a dict may leave leaves out (``None``).
+
+    Parameters
+    ----------
+    nested : bool
+        A leaf's value may itself be a tuple or dict.
 
     Raises
     ------
@@ -108,13 +120,13 @@ def spread(option: Any, structure: Structure[Any], argument: str) -> list[Any]:
         If the nesting of `option` does not fit.
     """
     found: list[Any] = []
-    _spread(option, structure.tree, argument, found)
+    _spread(option, structure.tree, argument, nested, found)
     return found
 
 
-def _spread(option: Any, node: Any, argument: str, found: list[Any]) -> None:
+def _spread(option: Any, node: Any, argument: str, nested: bool, found: list[Any]) -> None:
     if not isinstance(node, dict | tuple):
-        if isinstance(option, dict | tuple):
+        if isinstance(option, dict | tuple) and not nested:
             raise OptionError(f"{argument}={option!r}: nests deeper than the data")
         found.append(option)
     elif isinstance(option, dict):
@@ -123,12 +135,12 @@ def _spread(option: Any, node: Any, argument: str, found: list[Any]) -> None:
             names = ", ".join(unknown) if isinstance(node, dict) else ", ".join(map(str, option))
             raise OptionError(f"{argument} names {names}; the data has {have}")
         for key, child in node.items():
-            _spread(option.get(key), child, f"{argument}.{key}", found)
+            _spread(option.get(key), child, f"{argument}.{key}", nested, found)
     elif isinstance(option, tuple):
         if not isinstance(node, tuple) or len(option) != len(node):
             raise OptionError(f"{argument}={option!r}: expected one value for each of {len(node)} components")
         for at, (value, child) in enumerate(zip(option, node, strict=True)):
-            _spread(value, child, f"{argument}[{at}]", found)
+            _spread(value, child, f"{argument}[{at}]", nested, found)
     else:
         for child in node.values() if isinstance(node, dict) else node:
-            _spread(option, child, argument, found)
+            _spread(option, child, argument, nested, found)

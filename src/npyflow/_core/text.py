@@ -18,6 +18,11 @@ def show_path(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> str:
     return text if text.isprintable() else repr(text)[1:-1]
 
 
+def show_array(path: str, member: str | None) -> str:
+    """Return a path, and the array inside it where the file is an archive: ``"a.npz member 'x'"``."""
+    return show_path(path) if member is None else f"{show_path(path)} member {member!r}"
+
+
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
     """Return ``"1 file"``, ``"2,000 files"``."""
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from npyflow._core.spec import Shuffle
     from npyflow._order.layout import Layout, Pace
-    from npyflow._sources.component import SourceSet
+    from npyflow._sources.base import Source
+    from npyflow._sources.component import Component, SourceSet
     from npyflow._sources.report import Report
 
 Array = np.ndarray[Any, Any]
@@ -58,7 +59,7 @@ class Flow:
     @property
     def spec(self) -> Any:
         """Shape and dtype of each component of an example, nested as the examples are."""
-        return self._content.structure.pack([source.spec for source in self._sources.sources])
+        return self._content.structure.pack(self._sources.specs)
 
     @property
     def keys(self) -> Sequence[str] | Array:
@@ -79,7 +80,7 @@ class Flow:
     @property
     def access(self) -> Any:
         """How each component is read: ``"ram"``, ``"mmap"``, ``"read"`` or ``"files"``, nested as the examples are."""
-        return self._content.structure.pack([source.access for source in self._sources.sources])
+        return self._content.structure.pack([source.access for source in self._sources.sources for _ in source.specs])
 
     @property
     def last_error(self) -> Exception | None:
@@ -90,15 +91,9 @@ class Flow:
         """Return the flow in words: sizes, components, how they are read, classes, report."""
         one = self._sources.example_bytes
         lines = [f"{plural(len(self), 'example')} of {human_bytes(one)}, {human_bytes(one * len(self))} together"]
+        names = iter(self._content.structure.leaves)
         for component, source in zip(self._content.components, self._sources.sources, strict=True):
-            name = f"{component.name}: " if component.name else ""
-            files = "" if component.table is None else f", {plural(len(component.table), 'file')}"
-            lines.append(f"  {name}{source.spec}, access {source.access!r}{files}")
-            if isinstance(source, RowSource) and source.pieces > 1:
-                lines.append(
-                    f"    a row lies in {plural(source.pieces, 'piece')} (Fortran order, or axis={component.axis}), "
-                    f"each a read of its own; save the array in C order with examples along axis 0 to make rows whole"
-                )
+            lines += _describe(component, source, [next(names) for _ in source.specs])
         if self.classes is not None:
             lines.append(f"  classes: {', '.join(self.classes)}")
         return "\n".join(lines + [f"  {line}" for line in self.report.lines()])
@@ -298,7 +293,7 @@ class Flow:
     # Inside
 
     def _specs(self) -> list[ArraySpec]:
-        return [source.spec for source in self._sources.sources]
+        return self._sources.specs
 
     def _structure(self, with_index: bool) -> Structure[Any]:
         tree = self._content.structure.tree
@@ -341,7 +336,10 @@ class Flow:
     def _pace(self, layout: Layout) -> Pace:
         """How far to run ahead; the pool keeps memory for that."""
         sources = self._sources.sources
-        small_files = any(source.access == "files" and source.spec.nbytes < _SMALL_FILE_BYTES for source in sources)
+        small_files = any(
+            source.access == "files" and sum(spec.nbytes for spec in source.specs) < _SMALL_FILE_BYTES
+            for source in sources
+        )
         example_bytes = self._sources.example_bytes
         pace = plan_pace(layout, example_bytes=example_bytes, small_files=small_files)
         self._sources.pool.keep(example_bytes * layout.examples_per_read * (pace.in_flight + 1))
@@ -353,6 +351,23 @@ class Flow:
             arrays = reader.read(epoch, first_step, number)
             for start in range(0, len(arrays[0]), size):
                 yield structure.pack([array[start : start + size] for array in arrays])
+
+
+def _describe(component: Component, source: Source, names: Sequence[str]) -> Iterator[str]:
+    """A component in words: its arrays, how they are read, and what that costs."""
+    specs = ", ".join(f"{name}: {spec}" if name else str(spec) for name, spec in zip(names, source.specs, strict=True))
+    table = component.table
+    files = "" if table is None else f", {plural(len(table), 'file')}"
+    yield f"  {specs}, access {source.access!r}{files}"
+    if isinstance(source, RowSource) and source.pieces > 1:
+        yield (
+            f"    a row lies in {plural(source.pieces, 'piece')} (Fortran order, or axis={component.axis}), "
+            f"each a read of its own; save the array in C order with examples along axis 0 to make rows whole"
+        )
+    if table is not None and (packed := table.packed()):
+        size = human_bytes(sum(table.header(at).payload_bytes for at in packed))
+        when = "each time its example is read" if component.kind == "files" else "into RAM when the first row is wanted"
+        yield f"    compressed in {plural(len(packed), 'archive')}: {size} are inflated, {when}; np.savez avoids that"
 
 
 def _import_adapter() -> Any:

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from npyflow._core.dtypes import DType, as_dtype, is_small_float
 from npyflow._core.errors import FileFormatError, MissingFileError, OptionError
 from npyflow._core.structure import Structure
 from npyflow._core.text import show_path
 from npyflow._flow.content import Content
 from npyflow._format.header import parse_header
 from npyflow._sources.component import Component
+from npyflow._sources.conversion import Delivery, Field
 from npyflow._sources.fileio import write_atomically
 from npyflow._sources.report import Report
-from npyflow._sources.scan import FileTable
+from npyflow._sources.table import FileTable, Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +50,7 @@ def save_content(content: Content, selection: Array | None, path: str | os.PathL
         "format": _FORMAT,
         "version": _VERSION,
         "structure": _tree_out(content.structure),
+        "names": content.structure.leaves,
         "classes": content.classes,
         "splits": content.splits,
         "report": {
@@ -105,8 +108,12 @@ def load_content(path: str | os.PathLike[str]) -> tuple[Content, Array | None]:
 def _content_in(facts: dict[str, Any], folder: Path) -> tuple[Content, Array | None]:
     components = tuple(_component_in(component, folder) for component in facts["components"])
     report = facts["report"]
+    names = _texts(facts["names"])
+    structure: Structure[Any] = Structure(_tree_in(facts["structure"], names))
+    if not len(structure.leaves) == len(names) == sum(len(component.delivery.fields) for component in components):
+        raise ValueError("the structure does not fit the components")
     content = Content(
-        structure=Structure(_tree_in(facts["structure"], [component.name for component in components])),
+        structure=structure,
         components=components,
         keys=None if facts["keys"] is None else _texts(facts["keys"]),
         classes=None if facts["classes"] is None else _texts(facts["classes"]),
@@ -130,7 +137,7 @@ def _texts(values: Any) -> tuple[str, ...]:
 
 
 def _tree_out(structure: Structure[Any]) -> Any:
-    """JSON has no tuples, so every node says what it is; a leaf is the number of its component."""
+    """JSON has no tuples, so every node says what it is; a leaf is the number of its name."""
     numbered = structure.pack(range(len(structure.leaves)))
 
     def out(node: Any) -> Any:
@@ -158,7 +165,8 @@ def _component_out(component: Component, folder: Path) -> dict[str, Any]:
     return {
         "name": component.name,
         "kind": component.kind,
-        "dtype": None if component.dtype is None else component.dtype.str,
+        "fields": [field.path for field in component.delivery.fields],
+        "dtypes": [_dtype_out(dtype) for dtype in component.delivery.dtypes],
         "access": component.access,
         "axis": component.axis,
         "files": None if component.table is None else _table_out(component.table, folder),
@@ -170,7 +178,10 @@ def _component_in(facts: dict[str, Any], folder: Path) -> Component:
     return Component(
         name=facts["name"],
         kind=facts["kind"],
-        dtype=None if facts["dtype"] is None else np.dtype(facts["dtype"]),
+        delivery=Delivery(
+            fields=tuple(Field(_texts(path)) for path in facts["fields"]),
+            dtypes=tuple(map(as_dtype, facts["dtypes"])),
+        ),
         access=facts["access"],
         axis=facts["axis"],
         table=None if facts["files"] is None else _table_in(facts["files"], folder),
@@ -190,6 +201,7 @@ def _table_out(table: FileTable, folder: Path) -> dict[str, Any]:
         "header_of_file": table.kinds.tolist(),
         "mtime_ns": table.mtimes.tolist(),
         "paths": [path[prefix:] for path in paths],
+        "spans": None if table.spans is None else [list(column) for column in zip(*table.spans, strict=True)],
     }
 
 
@@ -200,7 +212,10 @@ def _table_in(facts: dict[str, Any], folder: Path) -> FileTable:
         mtimes=np.array(facts["mtime_ns"], np.int64),
         kinds=np.array(facts["header_of_file"], np.int64),
         headers=tuple(parse_header(header["raw"].encode("latin-1")) for header in facts["headers"]),
+        spans=None if facts["spans"] is None else [Span(*span) for span in zip(*facts["spans"], strict=True)],
     )
+    if table.spans is not None and len(table.spans) != len(table.paths):
+        raise ValueError("columns of unequal length")
     if not len(table.paths) == len(table.mtimes) == len(table.kinds):
         raise ValueError("columns of unequal length")
     if len(table.kinds) and not 0 <= table.kinds.min() <= table.kinds.max() < len(table.headers):
@@ -208,11 +223,15 @@ def _table_in(facts: dict[str, Any], folder: Path) -> FileTable:
     return table
 
 
+def _dtype_out(dtype: DType | None) -> str | None:
+    return None if dtype is None else dtype.name if is_small_float(dtype) else dtype.str
+
+
 def _header_out(header: Header) -> dict[str, Any]:
     """The bytes are what counts; the rest is for human readers."""
     return {
         "raw": header.raw.decode("latin-1"),
-        "dtype": header.dtype.str,
+        "dtype": str(header.dtype),
         "shape": header.shape,
         "fortran_order": header.fortran_order,
         "file_bytes": header.offset + header.payload_bytes,

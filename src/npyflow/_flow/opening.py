@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import operator
-from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from npyflow._core.errors import BadFilesError, MissingFileError, NpyflowError, OptionError, PairingError
-from npyflow._core.spec import DType
+from npyflow._core.errors import MissingFileError, NpyflowError, OptionError
 from npyflow._core.structure import Structure, spread, structure_of
-from npyflow._core.text import examples, plural, show_path
+from npyflow._core.text import examples
+from npyflow._flow.audit import (
+    kept_examples,
+    kept_tables,
+    report,
+    skipped_examples,
+    warn_of_inflating,
+    warn_of_slips,
+)
 from npyflow._flow.content import Content
+from npyflow._flow.expand import Stored, deliveries, field_trees, graft, member_trees
 from npyflow._flow.flow import Flow
 from npyflow._flow.manifest import load_content
+from npyflow._flow.npz import Member
 from npyflow._sources.component import Component
-from npyflow._sources.labels import Labels, find_labels
-from npyflow._sources.listing import Listing, as_path_text, expand, list_files
-from npyflow._sources.pairing import Joined, join, orphans_error
-from npyflow._sources.report import Report
-from npyflow._sources.scan import FileTable, Scan, raise_bad, scan
+from npyflow._sources.labels import find_labels
+from npyflow._sources.listing import as_path_text, expand, list_files
+from npyflow._sources.pairing import join
+from npyflow._sources.scan import raise_bad, scan
+from npyflow._sources.table import FileTable, concat
 
 if TYPE_CHECKING:
     import os
@@ -31,21 +39,25 @@ Array = np.ndarray[Any, Any]
 _LABEL = "label"
 
 
-def rows(data: Any, *, dtype: Any = None, axis: Any = 0, access: Any = "auto") -> Flow:
+def rows(data: Any, *, fields: Any = None, dtype: Any = None, axis: Any = 0, access: Any = "auto") -> Flow:
     """Open arrays whose rows are the examples: every index along an axis is one.
 
     Parameters
     ----------
-    data : path, array, list or glob pattern of either, or a nested tuple or dict of them
+    data : path, array, member of an `npz`, list or glob pattern of these, or a nested tuple or dict of them
         A list or pattern means shards of one array, which follow each other in natural order (a list: as given).
         ``("x.npy", "y.npy")`` gives examples ``(x[i], y[i])``.
+    fields : str, or a tuple or dict of them, optional
+        Which fields of a structured array; without it a dict of all. A dot leads into a field that has fields.
     dtype : dtype, or a tuple or dict of them, optional
-        Cast while reading. A value that does not fit is an error.
+        Cast while reading. A value that does not fit is an error. For bytes without a meaning, which is how NumPy
+        stores bfloat16 and float8, it says what they are: a view of the bits.
     axis : int, or a tuple or dict of them
         Along which the examples lie; not 0 for arrays that were saved with time or features first.
     access : {"auto", "mmap", "read", "ram"}, or a tuple or dict of them
         ``"mmap"`` maps files, ``"read"`` reads rows by position and never maps, ``"ram"`` loads files now. ``"auto"``
-        reads large rows by position and maps the rest; it never loads.
+        reads large rows by position and maps the rest; it never loads, except what is compressed, when its first row
+        is wanted.
 
     Returns
     -------
@@ -71,21 +83,31 @@ def rows(data: Any, *, dtype: Any = None, axis: Any = 0, access: Any = "auto") -
     ((28, 28), 7)
     """
     structure = structure_of(data, "data")
-    dtypes = [_dtype(value) for value in spread(dtype, structure, "dtype")]
     accesses = [value or "auto" for value in spread(access, structure, "access")]
     axes = [_axis(value) for value in spread(axis, structure, "axis")]
-    components, problems, paths = [], [], 0
-    for at, (name, leaf) in enumerate(structure.named()):
-        kind, table, arrays, bad = _row_leaf(name or "data", leaf)
-        problems += bad
-        paths += len(bad) + (0 if table is None else len(table))
-        components.append(
-            Component(
-                name=name, kind=kind, table=table, arrays=arrays, dtype=dtypes[at], axis=axes[at], access=accesses[at]
-            )
+    found = [_row_leaf(name or "data", leaf) for name, leaf in structure.named()]
+    raise_bad([error for leaf in found for error in leaf.bad], sum(leaf.total for leaf in found))
+    stored = [leaf.stored(name) for leaf, name in zip(found, structure.names, strict=True)]
+    trees = field_trees(fields, structure, stored)
+    whole = graft(structure, trees)
+    components = [
+        Component(
+            name=name,
+            kind="arrays" if leaf.table is None else "rows",
+            table=leaf.table,
+            arrays=leaf.arrays,
+            delivery=delivery,
+            access=how,
+            axis=along,
         )
-    raise_bad(problems, paths)
-    return Flow(Content(structure=Structure(structure.pack(structure.names)), components=tuple(components)))
+        for name, leaf, delivery, how, along in zip(
+            structure.names, found, deliveries(trees, whole, dtype), accesses, axes, strict=True
+        )
+    ]
+    tables = [leaf.table for leaf in found if leaf.table is not None]
+    warn_of_slips(tables, stacklevel=2)
+    warn_of_inflating(tables, stacklevel=2)
+    return Flow(Content(structure=Structure(whole.pack(whole.names)), components=tuple(components)))
 
 
 def files(
@@ -93,11 +115,13 @@ def files(
     *,
     labels: Any = None,
     classes: Sequence[str] | None = None,
-    pattern: str = "**/*.npy",
+    pattern: str | None = None,
+    members: Any = None,
+    fields: Any = None,
     dtype: Any = None,
     on_bad: Literal["raise", "skip"] = "raise",
 ) -> Flow:
-    """Open files that are examples: one ``.npy`` file each.
+    """Open files that are examples: one ``.npy`` file each, or one ``.npz`` file with several arrays.
 
     Parameters
     ----------
@@ -110,8 +134,14 @@ def files(
         array, list or ``.npy`` file in the order of the keys. Examples become ``(inputs, label)``.
     classes : sequence of str, optional
         Class names by number, such as another flow's ``classes``. Without it the names found, sorted.
-    pattern : str
-        Which files to take from a folder; case counts. Hidden files and litter are never taken.
+    pattern : str, optional
+        Which files to take from a folder: ``"**/*.npy"``, or with `members` ``"**/*.npz"``; case counts. Hidden files
+        and litter are never taken.
+    members : str, list of str, or a tuple or dict of them, optional
+        Which arrays of ``.npz`` files, nested as the examples shall be: ``("image", "action")``. A list is one array
+        under alternative names; the first that a file has is taken. Without it a file must hold one array.
+    fields : str, or a tuple or dict of them, optional
+        As in `rows`.
     dtype : dtype, or a tuple or dict of them, optional
         Cast while reading, labels excepted. A value that does not fit is an error.
     on_bad : {"raise", "skip"}
@@ -134,30 +164,26 @@ def files(
     """
     _check_options(on_bad, labels, classes)
     structure = structure_of(data, "data")
-    dtypes = [_dtype(value) for value in spread(dtype, structure, "dtype")]
-    names = structure.names
+    arrays = member_trees(members, structure)
+    pattern = pattern or ("**/*.npy" if members is None else "**/*.npz")
     listings = [list_files(leaf, pattern, name or "data") for name, leaf in structure.named()]
-    joined = _join(listings, names, on_bad)
-    scans = [scan(paths) for paths in joined.paths]
-    skipped = _bad_examples(joined, scans, on_bad)
+    joined = join(listings, structure.names)
+    scans = [scan(paths, tree.leaves) for paths, tree in zip(joined.paths, arrays, strict=True)]
     found = None if labels is None else find_labels(labels, joined.keys, classes)
-    skipped |= _unlabelled(found, joined.keys, on_bad)
-    keep = _kept(joined.keys, skipped)
-    tree = structure.pack(names)
-    tables = [_select(one, keep) for one in scans]
-    components = [
-        Component(name=name, kind="files", table=table, dtype=to)
-        for name, table, to in zip(names, tables, dtypes, strict=True)
-    ]
+    skipped = skipped_examples(joined, structure.names, scans, found, on_bad)
+    keep = kept_examples(joined.keys, skipped)
+    tables = [table for one in scans for table in kept_tables(one, keep)]
+    components, tree = _file_components(graft(structure, arrays), tables, fields, dtype)
     if found is not None:
         components.append(Component(name=_LABEL, kind="labels", arrays=(found.values[keep],)))
         tree = (tree, _LABEL)
+    warn_of_slips(tables, stacklevel=2)
     content = Content(
         structure=Structure(tree),
         components=tuple(components),
         keys=tuple(joined.keys[at] for at in keep.tolist()),
         classes=None if found is None else found.classes,
-        report=_report(listings, skipped, found),
+        report=report(listings, scans, [tree.leaves for tree in arrays], skipped, found),
     )
     return Flow(content)
 
@@ -183,16 +209,6 @@ def load(path: str | os.PathLike[str]) -> Flow:
     return Flow(*load_content(path))
 
 
-def _dtype(value: Any) -> DType | None:
-    if value is None:
-        return None
-    try:
-        dtype: DType = np.dtype(getattr(value, "as_numpy_dtype", value))
-    except TypeError:
-        raise OptionError(f"dtype={value!r}: expected a dtype, such as 'float32'") from None
-    return dtype
-
-
 def _axis(value: Any) -> int:
     try:
         return operator.index(0 if value is None else value)
@@ -200,35 +216,79 @@ def _axis(value: Any) -> int:
         raise OptionError(f"axis={value!r}: expected an integer") from None
 
 
-def _row_leaf(
-    label: str, leaf: Any
-) -> tuple[Literal["rows", "arrays"], FileTable | None, tuple[Any, ...], list[NpyflowError]]:
-    """Tell paths from arrays; a list may hold several of either. Also what is wrong with the files."""
+def _file_components(
+    structure: Structure[Any], tables: Sequence[FileTable], fields: Any, dtype: Any
+) -> tuple[list[Component], Any]:
+    """The components that `tables` are, one a leaf of `structure`, and the nesting of all their arrays."""
+    stored = [_stored(table, name) for table, name in zip(tables, structure.names, strict=True)]
+    trees = field_trees(fields, structure, stored)
+    whole = graft(structure, trees)
+    components = [
+        Component(name=name, kind="files", table=table, delivery=delivery)
+        for name, table, delivery in zip(structure.names, tables, deliveries(trees, whole, dtype), strict=True)
+    ]
+    return components, whole.pack(whole.names)
+
+
+class _RowLeaf(NamedTuple):
+    """What one leaf of the data turned out to be: arrays on disk, or in RAM; and what is wrong with its files."""
+
+    table: FileTable | None
+    arrays: tuple[Any, ...]
+    bad: list[NpyflowError]
+
+    @property
+    def total(self) -> int:
+        """Number of files, good and bad."""
+        return len(self.bad) + (0 if self.table is None else len(self.table))
+
+    def stored(self, name: str) -> Stored:
+        """The dtypes that it has."""
+        if self.table is not None:
+            return _stored(self.table, name)
+        return [(np.asarray(array).dtype, name or "data") for array in self.arrays]
+
+
+def _row_leaf(label: str, leaf: Any) -> _RowLeaf:
+    """Tell arrays on disk from arrays in RAM; a list may hold several of either."""
     items = leaf if isinstance(leaf, list) else [leaf]
     texts = [as_path_text(item) for item in items]
-    if items and all(text is not None for text in texts):
-        paths, bad = _expand_all([text for text in texts if text is not None])
-        found = scan(paths)
-        return "rows", found.table, (), [*bad, *found.bad.values()]
+    if items and all(isinstance(item, Member) or text is not None for item, text in zip(items, texts, strict=True)):
+        bad: list[NpyflowError] = []
+        tables = [
+            item.table if isinstance(item, Member) else _expanded(text or "", bad)
+            for item, text in zip(items, texts, strict=True)
+        ]
+        return _RowLeaf(concat(tables), (), bad)
     if items and all(hasattr(item, "__array__") for item in items):
-        return "arrays", None, tuple(items), []
+        return _RowLeaf(None, tuple(items), [])
     kinds = examples(sorted({type(item).__name__ for item in items}))
     got = f"a list of {kinds or 'nothing'}" if isinstance(leaf, list) else type(leaf).__name__
     raise OptionError(
-        f"{label}: expected a path, an array, or a list of paths or of arrays, got {got}; "
+        f"{label}: expected a path, an array, a member of an npyflow.npz, or a list of paths or of arrays, got {got}; "
         f"numbers in a list are no array: wrap them in np.asarray"
     )
 
 
-def _expand_all(texts: list[str]) -> tuple[list[str], list[NpyflowError]]:
-    paths: list[str] = []
-    bad: list[NpyflowError] = []
-    for text in texts:
-        try:
-            paths += expand(text)
-        except MissingFileError as error:
-            bad.append(error)
-    return paths, bad
+def _expanded(text: str, bad: list[NpyflowError]) -> FileTable:
+    """The good files that a path or pattern names; what is wrong with others goes to `bad`."""
+    try:
+        paths = expand(text)
+    except MissingFileError as error:
+        bad.append(error)
+        paths = []
+    found = scan(paths)
+    bad += found.bad.values()
+    return found.tables[0]
+
+
+def _stored(table: FileTable, name: str) -> Stored:
+    """The dtypes of a table, with a file of each."""
+    firsts = [int(np.argmax(table.kinds == kind)) for kind in range(len(table.headers))]
+    return [
+        (header.dtype, f"{name or 'data'}: {table.show(first)}")
+        for header, first in zip(table.headers, firsts, strict=True)
+    ]
 
 
 def _check_options(on_bad: str, labels: Any, classes: Sequence[str] | None) -> None:
@@ -236,64 +296,3 @@ def _check_options(on_bad: str, labels: Any, classes: Sequence[str] | None) -> N
         raise OptionError(f"on_bad={on_bad!r}: expected 'raise' or 'skip'")
     if classes is not None and labels is None:
         raise OptionError("classes= without labels=: say where the labels are")
-
-
-def _join(listings: list[Listing], names: list[str], on_bad: str) -> Joined:
-    joined = join(listings, names)
-    if joined.orphans and on_bad == "raise":
-        raise orphans_error(joined, names)
-    return joined
-
-
-def _bad_examples(joined: Joined, scans: Sequence[Scan], on_bad: str) -> dict[str, str]:
-    """Return the keys to skip, or raise for all bad files at once."""
-    bad: list[NpyflowError] = [error for one in scans for error in one.bad.values()]
-    if on_bad == "raise":
-        raise_bad(bad, sum(map(len, joined.paths)))
-        return {}
-    skipped = {key: f"no file in {', '.join(where)}" for key, where in joined.orphans.items()}
-    for one in scans:
-        skipped |= {joined.keys[at]: str(error) for at, error in one.bad.items()}
-    return skipped
-
-
-def _unlabelled(found: Labels | None, keys: Sequence[str], on_bad: str) -> dict[str, str]:
-    """Return the keys to skip for want of a label, or raise for all of them."""
-    if found is None or not found.missing:
-        return {}
-    missing = {keys[at]: why for at, why in found.missing.items()}
-    if on_bad == "raise":
-        extra = f"; labels without a file: {examples(map(show_path, found.extra))}" if found.extra else ""
-        raise PairingError(
-            f"{len(missing):,} of {plural(len(keys), 'file')} have no label: {examples(map(show_path, missing))} "
-            f"({next(iter(missing.values()))}){extra}; add labels, or pass on_bad='skip' to drop these files"
-        )
-    return missing
-
-
-def _kept(keys: Sequence[str], skipped: dict[str, str]) -> Array:
-    """Positions of the examples that are not skipped.
-
-    Raises
-    ------
-    BadFilesError
-        If that is none.
-    """
-    keep = np.array([at for at, key in enumerate(keys) if key not in skipped], np.int64)
-    if not keep.size:
-        raise BadFilesError(f"all {plural(len(keys), 'example')} were skipped: {next(iter(skipped.values()))}")
-    return keep
-
-
-def _select(one: Scan, keep: Array) -> FileTable:
-    """The table of the examples `keep`, which are all good."""
-    if len(keep) == len(one.table) and not one.bad:
-        return one.table
-    return one.table.select(np.searchsorted(one.good, keep))
-
-
-def _report(listings: list[Listing], skipped: dict[str, str], found: Labels | None) -> Report:
-    total: Counter[str] = sum((listing.left_out for listing in listings), Counter())
-    if found is None:
-        return Report(left_out=total, skipped=skipped)
-    return Report(left_out=total, skipped=skipped, extra_labels=found.extra, matches=found.matches)

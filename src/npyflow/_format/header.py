@@ -8,23 +8,29 @@ document, https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from npyflow._core.errors import FileFormatError, MissingFileError
-from npyflow._core.spec import DType
-from npyflow._core.text import brief, examples, show_path
-from npyflow._format.literal import LiteralError, parse_literal
+from npyflow._core.dtypes import DType
+from npyflow._core.errors import FileFormatError
+from npyflow._core.text import brief, examples
+from npyflow._format.literal import LONG, LiteralError, parse_literal
 
 MAGIC = b"\x93NUMPY"
 MAX_HEADER_BYTES = 1 << 20
 # Enough for the header of nearly every file: NumPy pads a plain one to 128 bytes.
 FIRST_READ_BYTES = 256
 
+NO_COMMA = "a shape without its comma, such as (6)"
+
 _KEYS = {"descr", "fortran_order", "shape"}
+# What np.save makes of ml_dtypes.float8_e5m2: a name that NumPy itself does not know.
+_FLOAT8 = ("<f1", ">f1", "|f1")
+# NumPy counts elements and bytes in 64 bits.
+_MAX_COUNT = (1 << 63) - 1
+_MAX_AXES = 64
 _LENGTH_BYTES = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
 
 
@@ -44,6 +50,8 @@ class Header:
         The first axis varies fastest.
     shape : tuple of int
         Of the whole array.
+    slips : frozenset of str
+        How it is written amiss, where that could be read all the same; such a header needs a file of the right size.
     """
 
     raw: bytes
@@ -51,6 +59,7 @@ class Header:
     dtype: DType
     fortran_order: bool
     shape: tuple[int, ...]
+    slips: frozenset[str] = frozenset()
 
     @property
     def offset(self) -> int:
@@ -103,53 +112,68 @@ def parse_header(raw: bytes) -> Header:
         raise FileFormatError(f"a header of {len(raw):,} bytes; expected at most {MAX_HEADER_BYTES:,}")
     try:
         text = raw[8 + size :].decode("utf-8" if version == (3, 0) else "latin-1")
-        fields = parse_literal(text)
+        fields, slips = parse_literal(text)
     except (LiteralError, UnicodeDecodeError) as error:
         raise FileFormatError(f"the header is no dict of literals: {error}") from None
+    if version == (3, 0) and LONG in slips:
+        raise FileFormatError(f"the header holds {LONG}, which Python 2 cannot have written in version 3.0")
     dtype, fortran_order, shape = _fields(fields)
-    return Header(raw=raw, version=version, dtype=dtype, fortran_order=fortran_order, shape=shape)
+    if isinstance(shape, int):
+        shape, slips = (shape,), slips | {NO_COMMA}
+    dtype = _element(dtype, shape)
+    _check_size(shape, dtype)
+    return Header(raw=raw, version=version, dtype=dtype, fortran_order=fortran_order, shape=shape, slips=slips)
 
 
-def _fields(fields: Any) -> tuple[DType, bool, tuple[int, ...]]:
+def _fields(fields: Any) -> tuple[DType, bool, tuple[int, ...] | int]:
     if not isinstance(fields, dict) or set(fields) != _KEYS:
-        found = examples(map(brief, fields)) if isinstance(fields, dict) else type(fields).__name__
+        found = examples(map(_shown, fields)) if isinstance(fields, dict) else type(fields).__name__
         raise FileFormatError(f"the header needs exactly descr, fortran_order and shape; found {found}")
     shape, fortran_order = fields["shape"], fields["fortran_order"]
-    if not isinstance(shape, tuple) or not all(type(size) is int for size in shape):
-        raise FileFormatError(f"shape {brief(shape)} is no tuple of integers")
-    if any(size < 0 for size in shape) or len(shape) > 64:
-        raise FileFormatError(f"shape {brief(shape)} has a negative length or over 64 axes")
+    sizes = shape if isinstance(shape, tuple) else (shape,)
+    if not all(type(size) is int for size in sizes):
+        raise FileFormatError(f"shape {_shown(shape)} is no tuple of integers")
     if not isinstance(fortran_order, bool):
-        raise FileFormatError(f"fortran_order {brief(fortran_order)} is no bool")
+        raise FileFormatError(f"fortran_order {_shown(fortran_order)} is no bool")
     return _dtype(fields["descr"]), fortran_order, shape
 
 
 def _dtype(descr: Any) -> DType:
+    if descr in _FLOAT8:
+        return np.dtype("V1")
     try:
         return np.lib.format.descr_to_dtype(descr)
     except Exception:  # NumPy raises TypeError, ValueError, KeyError or IndexError by what is odd about it
-        raise FileFormatError(f"descr {brief(descr)} is no dtype that NumPy knows") from None
+        raise FileFormatError(f"descr {_shown(descr)} is no dtype that NumPy knows") from None
 
 
-def read_header(path: str | os.PathLike[str]) -> Header:
-    """Read and parse the header of one file; the payload is not touched.
+def _element(dtype: DType, shape: tuple[int, ...]) -> DType:
+    """Undo a sub-array: NumPy reads one as its element where each holds one, or where the array holds none."""
+    inner: tuple[int, ...] = ()
+    while dtype.subdtype is not None:
+        dtype, axes = dtype.subdtype
+        inner += axes
+    usable = math.prod(inner) == 1 or 0 in shape
+    if not usable or len(inner) >= _MAX_AXES or _span(inner, dtype.itemsize) > _MAX_COUNT:
+        raise FileFormatError(f"descr makes {inner} values of every element, which NumPy does not read back")
+    return dtype
 
-    Raises
-    ------
-    MissingFileError
-        If there is no such file.
-    FileFormatError
-        If it is no ``.npy`` file.
-    """
+
+def _check_size(shape: tuple[int, ...], dtype: DType) -> None:
+    if any(size < 0 for size in shape) or len(shape) > _MAX_AXES:
+        raise FileFormatError(f"shape {_shown(shape)} has a negative length or over {_MAX_AXES} axes")
+    # NumPy bounds the number of elements by itself as well.
+    if _span(shape, max(dtype.itemsize, 1)) > _MAX_COUNT:
+        raise FileFormatError(f"shape {_shown(shape)} is more than any array of {dtype.itemsize} byte elements has")
+
+
+def _span(sizes: tuple[int, ...], itemsize: int) -> int:
+    """Return the bytes that NumPy bounds: an empty array counts by its other axes."""
+    return math.prod(size or 1 for size in sizes) * itemsize
+
+
+def _shown(value: object) -> str:
     try:
-        with open(path, "rb", buffering=0) as file:
-            start = file.read(FIRST_READ_BYTES)
-            size = header_bytes(start)
-            if size is not None and len(start) < size <= MAX_HEADER_BYTES:
-                start += file.read(size - len(start))
-    except FileNotFoundError:
-        raise MissingFileError(f"{show_path(path)}: no such file", path=os.fspath(path)) from None
-    try:
-        return parse_header(start[:size])
-    except FileFormatError as error:
-        raise FileFormatError(f"{show_path(path)}: {error}", path=os.fspath(path)) from None
+        return brief(value)
+    except ValueError:
+        return "a number of thousands of digits"  # which Python does not print

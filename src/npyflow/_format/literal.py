@@ -3,11 +3,17 @@
 Headers are parsed, never evaluated. Dicts, tuples, strings, integers, ``True``, ``False`` and ``None``, and lists of
 fields, which are tuples of two or three. One pass; depth and length of tuples are bounded by what a header can need,
 so a text of any other kind is refused where it begins to be one.
+
+NumPy hands the text to `ast.literal_eval`, which knows more: comments, hexadecimal numbers, strings in pieces. A short
+text that is refused here gets a second chance there, so that what NumPy reads is read.
 """
 
 from __future__ import annotations
 
+import ast
 import re
+import threading
+import warnings
 from typing import Any
 
 from npyflow._core.text import brief
@@ -15,14 +21,25 @@ from npyflow._core.text import brief
 MAX_DEPTH = 32
 # NumPy's arrays have at most 64 axes; a field is a tuple of at most three.
 MAX_TUPLE = 64
+# NumPy refuses longer texts, unless told otherwise; `ast.literal_eval` takes a hundred times their size in memory.
+MAX_PYTHON_TEXT = 10_000
+
+# What other writers get wrong and what can mean one thing only.
+LONG = "an integer of Python 2, such as 2L"
+PRINTED = "a NumPy scalar as NumPy 2 prints it, such as np.int64(2)"
 
 _TOKEN = re.compile(
-    r"""[ \t\r\n\f\0]*(?:
+    r"""[ \t\r\n\f]*+(?:
         (?P<punct>[{}()\[\],:])
-      | (?P<int>[-+]?[0-9]{1,40}(?![0-9A-KM-Za-z_.]))L?
+      | (?P<int>[-+]?(?:0+|[1-9][0-9]{0,39}))(?![0-9A-Za-z_.])
+      | (?P<long>[-+]?(?:0|[1-9][0-9]{0,39}))L(?![0-9A-Za-z_.])
+      | (?:np|numpy)\.(?:
+            u?int(?:8|16|32|64)?\((?P<printed>[-+]?(?:0|[1-9][0-9]{0,39}))\)
+          | (?P<flag>True|False)_(?![A-Za-z0-9_.'"(])
+        )
       | (?P<name>[A-Za-z_]{1,5}(?![A-Za-z0-9_.'"]))
-      | [ubUB]?'(?P<single>[^'\\\n]*+(?:\\[^\n][^'\\\n]*+)*+)'
-      | [ubUB]?"(?P<double>[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+)"
+      | [uU]?'(?P<single>[^'\\\n\r\0]*+(?:\\[^\n\r\0][^'\\\n\r\0]*+)*+)'
+      | [uU]?"(?P<double>[^"\\\n\r\0]*+(?:\\[^\n\r\0][^"\\\n\r\0]*+)*+)"
       | (?P<end>\Z)
     )""",
     re.VERBOSE,
@@ -30,37 +47,68 @@ _TOKEN = re.compile(
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)")
 _ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t", "r": "\r"}
 _NAMES = {"True": True, "False": False, "None": None}
+_SLIPS = {"long": LONG, "printed": PRINTED, "flag": PRINTED}
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
+# Filters of warnings belong to the process: two threads that set them at once would leave them changed.
+_FILTERS = threading.Lock()
 
 
 class LiteralError(ValueError):
     """The text is no literal; the message says where."""
 
 
-def parse_literal(text: str) -> Any:
-    """Return the value that `text` writes.
+def parse_literal(text: str) -> tuple[Any, frozenset[str]]:
+    """Return the value that `text` writes, and the slips in how it is written.
+
+    Returns
+    -------
+    value
+        What the text says.
+    slips : frozenset of str
+        `LONG`, `PRINTED`: what is no literal of Python 3 and was read all the same.
 
     Raises
     ------
     LiteralError
         If the text is anything else, or nests deeper than `MAX_DEPTH`.
     """
-    parser = _Parser(text)
-    value = parser.value(0)
-    if parser.kind != "end":
-        raise parser.error("the end")
-    return value
+    try:
+        parser = _Parser(text)
+        value = parser.value(0)
+        if parser.kind != "end":
+            raise parser.error("the end")
+    except LiteralError:
+        if len(text) > MAX_PYTHON_TEXT:
+            raise
+        try:
+            return _as_python(text), frozenset()
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            pass
+        # The message of the parser that knows what headers look like.
+        raise
+    return value, frozenset(parser.slips)
+
+
+def _as_python(text: str) -> Any:
+    with _FILTERS, warnings.catch_warnings():
+        # An invalid escape is a matter for whoever wrote the file.
+        warnings.simplefilter("ignore")
+        return ast.literal_eval(text)
 
 
 class _Parser:
     """One token of look-ahead over `text`."""
 
-    __slots__ = ("_at", "_next", "_text", "kind", "token")
+    __slots__ = ("_at", "_next", "_text", "kind", "slips", "token")
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._next = 0
+        self.slips: set[str] = set()
         self.advance()
+        if text.lstrip(" \t")[:1] in ("\n", "\r", "\f"):
+            # Whether that is an indented line is for Python to say.
+            self.kind = "other"
 
     def advance(self) -> None:
         self._at = self._next
@@ -82,16 +130,22 @@ class _Parser:
         kind, token = self.kind, self.token
         if kind == "punct" and token in _CLOSING:
             return self._dict(depth) if token == "{" else self._sequence(depth, token)
-        if kind == "int":
+        if kind in ("int", "long", "printed"):
+            self._slip(kind)
             self.advance()
             return int(token)
-        if kind == "name" and token in _NAMES:
+        if kind in ("name", "flag") and token in _NAMES:
+            self._slip(kind)
             self.advance()
             return _NAMES[token]
         if kind in ("single", "double"):
             self.advance()
             return _unescape(token)
         raise self.error("a value")
+
+    def _slip(self, kind: str) -> None:
+        if kind in _SLIPS:
+            self.slips.add(_SLIPS[kind])
 
     def _is(self, punct: str) -> bool:
         return self.kind == "punct" and self.token == punct

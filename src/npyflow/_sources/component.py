@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from npyflow._core.errors import ClosedError, NpyflowError, OptionError
+from npyflow._sources.base import allocate
+from npyflow._sources.conversion import ALL, Delivery
 from npyflow._sources.files import FileSource
 from npyflow._sources.rows import ACCESS, rows_of_arrays, rows_of_files
 
@@ -15,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from npyflow._core.buffers import BufferPool
-    from npyflow._core.spec import DType
+    from npyflow._core.spec import ArraySpec
     from npyflow._sources.base import Source
-    from npyflow._sources.scan import FileTable
+    from npyflow._sources.table import FileTable
 
 Array = np.ndarray[Any, Any]
 
@@ -38,8 +40,8 @@ class Component:
         For rows and files.
     arrays : tuple of array
         For arrays and labels.
-    dtype : numpy.dtype, optional
-        To cast to.
+    delivery : Delivery
+        Which fields of an item are delivered, each as an array of its own, and as what.
     access : str
         For rows.
     axis : int
@@ -50,7 +52,7 @@ class Component:
     kind: Kind
     table: FileTable | None = None
     arrays: tuple[Array, ...] = ()
-    dtype: DType | None = None
+    delivery: Delivery = ALL
     access: str = "auto"
     axis: int = 0
 
@@ -60,12 +62,13 @@ class Component:
 
     def open(self, pool: BufferPool) -> Source:
         """Return the source that reads it."""
+        name = self.name or "data"
         if self.table is None:
-            return rows_of_arrays(self.arrays, axis=self.axis, dtype=self.dtype, pool=pool, name=self.name or "data")
+            return rows_of_arrays(self.arrays, axis=self.axis, delivery=self.delivery, pool=pool, name=name)
         if self.kind == "files":
-            return FileSource(self.table, dtype=self.dtype, pool=pool, name=self.name or "data")
+            return FileSource(self.table, delivery=self.delivery, pool=pool, name=name)
         return rows_of_files(
-            self.table, axis=self.axis, access=self.access, dtype=self.dtype, pool=pool, name=self.name or "data"
+            self.table, axis=self.axis, access=self.access, delivery=self.delivery, pool=pool, name=name
         )
 
 
@@ -75,7 +78,7 @@ class SourceSet:
     Parameters
     ----------
     components : sequence of Component
-        In the order of the structure's leaves.
+        In the order of the structure's leaves; a component with several fields is several leaves.
     pool : BufferPool
         Where batches come from.
     """
@@ -89,10 +92,15 @@ class SourceSet:
     @property
     def example_bytes(self) -> int:
         """Bytes of one example, all components together."""
-        return sum(source.spec.nbytes for source in self.sources)
+        return sum(spec.nbytes for spec in self.specs)
+
+    @property
+    def specs(self) -> list[ArraySpec]:
+        """What one example consists of, an array each."""
+        return [spec for source in self.sources for spec in source.specs]
 
     def read(self, rows: Array, indices: Array) -> list[Array]:
-        """Return examples, an array a component.
+        """Return examples, an array for each of `specs`.
 
         Parameters
         ----------
@@ -109,14 +117,14 @@ class SourceSet:
         if self.closed:
             raise ClosedError("this flow was closed; open it again")
         try:
-            return [self._read_one(source, rows) for source in self.sources]
+            return [array for source in self.sources for array in self._read_one(source, rows)]
         except NpyflowError as error:
             if error.index is not None:
                 error.index = int(indices[np.flatnonzero(rows == error.index)[0]])
             raise
 
-    def _read_one(self, source: Source, rows: Array) -> Array:
-        batch = self.pool.empty((len(rows), *source.spec.shape), source.spec.dtype)
+    def _read_one(self, source: Source, rows: Array) -> list[Array]:
+        batch = allocate(source.specs, len(rows), self.pool)
         source.read_into(rows, batch)
         return batch
 

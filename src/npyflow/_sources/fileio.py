@@ -79,6 +79,12 @@ def read_at(fd: int, body: memoryview, offset: int) -> int:
     return got
 
 
+def read_bytes(fd: int, count: int, offset: int) -> bytes:
+    """Return `count` bytes from `offset`, or as many as there are."""
+    body = bytearray(count)
+    return bytes(body[: read_at(fd, memoryview(body), offset)])
+
+
 def write_atomically(path: str | os.PathLike[str], parts: Sequence[bytes]) -> None:
     """Write a file under a temporary name and rename it: readers see the old one or the new one, never a half.
 

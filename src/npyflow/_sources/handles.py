@@ -6,14 +6,16 @@ import mmap
 import os
 import threading
 from collections import OrderedDict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from npyflow._core.errors import FileError
 from npyflow._core.text import show_path
-from npyflow._sources.fileio import open_for_read, read_start
-from npyflow._sources.scan import FileTable, changed
+from npyflow._sources.fileio import open_for_read, read_at
+
+if TYPE_CHECKING:
+    from npyflow._sources.table import FileTable
 
 Array = np.ndarray[Any, Any]
 
@@ -37,11 +39,12 @@ class Handle:
 
     def __init__(self, table: FileTable, at: int, mapped: bool) -> None:
         self.fd = -1
-        path, header = table.paths[at], table.header(at)
+        path, header, start = table.paths[at], table.header(at), table.span(at).start
+        head = bytearray(header.offset)
         try:
             self.fd = open_for_read(path)
             table.check_unchanged(at, os.fstat(self.fd))
-            same = read_start(self.fd, header.offset) == header.raw
+            read_at(self.fd, memoryview(head), start)
             # The map keeps a descriptor of its own, and dies with the last view of it.
             self.payload: Array | None = None
             if mapped:
@@ -49,13 +52,16 @@ class Handle:
                 if hasattr(mmap, "MADV_RANDOM"):
                     # Only scattered rows are read through the map: on a cold disk, reading around them is waste.
                     whole.madvise(mmap.MADV_RANDOM)
-                self.payload = np.frombuffer(whole, np.uint8)[header.offset :]
+                first = start + header.offset
+                self.payload = np.frombuffer(whole, np.uint8)[first : first + header.payload_bytes]
         except FileNotFoundError:
-            raise changed(path, "it is gone") from None
+            raise table.changed(at, "it is gone") from None
         except OSError as error:
-            raise FileError(f"{show_path(path)}: {error.strerror}", path=path) from None
-        if not same:
-            raise changed(path, "it has another header")
+            if isinstance(error, FileError):
+                raise
+            raise FileError(f"{show_path(path)}: {error.strerror}", path=path, kind="unreadable") from None
+        if head != header.raw:
+            raise table.changed(at, "it has another header")
 
     def __del__(self) -> None:
         if self.fd >= 0:
@@ -97,7 +103,7 @@ class Handles:
         try:
             self.table.check_unchanged(at, os.stat(self.table.paths[at]))
         except FileNotFoundError:
-            raise changed(self.table.paths[at], "it is gone") from None
+            raise self.table.changed(at, "it is gone") from None
         return handle
 
     def _new(self, at: int) -> Handle:

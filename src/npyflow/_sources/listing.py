@@ -113,7 +113,9 @@ def _list_named(text: str, pattern: str) -> Listing:
     if os.path.exists(text):
         return Listing(root=os.path.dirname(text), paths=[text], keys=[_key(os.path.basename(text))])
     if not _is_wild(text):
-        raise MissingFileError(f"{show_path(text)}: no such file or folder; {_nearest(text)}", path=text)
+        raise MissingFileError(
+            f"{show_path(text)}: no such file or folder; {_nearest(text)}", path=text, kind="missing"
+        )
     root, rest = _split_pattern(text)
     return _matching(root, rest, f"{text}: no file matches")
 
@@ -163,7 +165,7 @@ def _matching(root: str, pattern: str, nothing: str) -> Listing:
                 found.append((match["key"] if "key" in regex.groupindex else _key(name), name))
     if not found:
         seen = f"; it holds {plural(sum(left_out.values()), 'other file')}" if left_out else ""
-        raise MissingFileError(f"{show_path(nothing)}{seen}; {_nearest(root)}", path=root)
+        raise MissingFileError(f"{show_path(nothing)}{seen}; {_nearest(root)}", path=root, kind="missing")
     found.sort(key=lambda pair: natural_key(pair[0]))
     prefix = "" if root == "." else os.path.join(root, "")
     return Listing(

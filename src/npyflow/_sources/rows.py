@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npyflow._core.errors import OptionError, ShapeMismatchError
-from npyflow._core.spec import ArraySpec, DType, native
-from npyflow._core.text import examples, show_path
-from npyflow._sources.base import Conversion, Place, cast_error, conversion
+from npyflow._core.text import examples
+from npyflow._sources.base import Place, read_groups
+from npyflow._sources.conversion import Delivery, cast_error, describe_items, plan_conversions
 from npyflow._sources.handles import Handles
-from npyflow._sources.shards import FileShard, MemoryShard, Shard, load_into_ram
+from npyflow._sources.payloads import Payloads
+from npyflow._sources.shards import FileShard, LoadedShard, MemoryShard, Shard, check_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from npyflow._core.buffers import BufferPool
-    from npyflow._sources.scan import FileTable
+    from npyflow._core.dtypes import DType
+    from npyflow._sources.table import FileTable
 
 Array = np.ndarray[Any, Any]
 
@@ -33,11 +35,11 @@ class RowSource:
     Parameters
     ----------
     shards : sequence of Shard
-        At least one; row shapes agree, dtypes agree up to byte order.
+        At least one; row shapes agree, dtypes agree up to byte order and width of text, or are cast.
     row_shape : tuple of int
         Shape of one row.
-    dtype : numpy.dtype, optional
-        To cast to.
+    delivery : Delivery
+        What is wanted of them.
     pool : BufferPool
         Scratch memory.
     access : str
@@ -51,16 +53,19 @@ class RowSource:
         shards: Sequence[Shard],
         row_shape: tuple[int, ...],
         *,
-        dtype: DType | None,
+        delivery: Delivery,
         pool: BufferPool,
         access: str,
         name: str,
     ) -> None:
         self._shards = tuple(shards)
-        self._conversions = [conversion(shard.stored, dtype, f"{name}: {shard.place(0).file}") for shard in shards]
+        self._conversions = plan_conversions(
+            [(shard.stored, f"{name}: {shard.place(0).file}") for shard in shards], delivery
+        )
         self._ends = np.cumsum([len(shard) for shard in shards])
+        self._shape = row_shape
         self._pool = pool
-        self.spec = ArraySpec(row_shape, self._conversions[0].target)
+        self.specs = tuple(leaf.spec(row_shape) for leaf in self._conversions[0].leaves)
         self.access = access
 
     def __len__(self) -> int:
@@ -71,41 +76,43 @@ class RowSource:
         """In how many pieces a row lies on disk: each is a read, or a miss, of its own."""
         return max(shard.pieces for shard in self._shards)
 
-    def read_into(self, indices: Array, out: Array) -> None:
+    def read_into(self, indices: Array, outs: Sequence[Array]) -> None:
         if len(self._shards) == 1:
-            self._read_shard(0, indices, out, indices)
-            return
-        which = np.searchsorted(self._ends, indices, side="right")
-        for number in np.unique(which).tolist():
-            at = np.flatnonzero(which == number)
-            rows = indices[at] - (self._ends[number] - len(self._shards[number]))
-            if len(at) == len(indices):
-                self._read_shard(number, rows, out, indices)
-            else:
-                part = self._pool.empty((len(at), *self.spec.shape), self.spec.dtype)
-                self._read_shard(number, rows, part, indices[at])
-                out[at] = part
+            self._read_shard(0, indices, outs)
+        else:
+            read_groups(
+                np.searchsorted(self._ends, indices, side="right"),
+                outs,
+                self.specs,
+                self._pool,
+                lambda number, at, parts: self._read_shard(number, indices[at], parts),
+            )
 
     def place(self, index: int) -> Place:
         number = int(np.searchsorted(self._ends, index, side="right"))
-        start = int(self._ends[number]) - len(self._shards[number])
-        return self._shards[number].place(index - start)
+        return self._shards[number].place(index - self._start(number))
 
     def close(self) -> None:
         for shard in self._shards:
             shard.close()
 
-    def _read_shard(self, number: int, rows: Array, out: Array, indices: Array) -> None:
-        plan: Conversion = self._conversions[number]
-        landed = plan.landing(out, self._pool)
-        self._shards[number].take(rows, landed)
-        bad = plan.settle(landed, out)
+    def _start(self, number: int) -> int:
+        """Index of the first row of a shard."""
+        return int(self._ends[number]) - len(self._shards[number])
+
+    def _read_shard(self, number: int, indices: Array, outs: Sequence[Array]) -> None:
+        plan = self._conversions[number]
+        landed = plan.landing((len(indices), *self._shape), outs, self._pool)
+        if plan.stored.itemsize:
+            self._shards[number].take(indices - self._start(number) if number else indices, landed)
+        bad = plan.settle(landed, outs)
         if bad is not None:
-            index = int(indices[bad])
-            raise cast_error(landed[bad], out.dtype, self.place(index), index)
+            leaf, example = bad
+            index = int(indices[example])
+            raise cast_error(landed[example], plan.leaves[leaf], self.place(index), index)
 
 
-def rows_of_arrays(arrays: Sequence[Any], *, axis: int, dtype: DType | None, pool: BufferPool, name: str) -> RowSource:
+def rows_of_arrays(arrays: Sequence[Any], *, axis: int, delivery: Delivery, pool: BufferPool, name: str) -> RowSource:
     """Rows of arrays in RAM; they are not copied.
 
     Raises
@@ -120,44 +127,59 @@ def rows_of_arrays(arrays: Sequence[Any], *, axis: int, dtype: DType | None, poo
             raise OptionError(f"{name}: a masked array would lose its mask; pass array.filled(value)")
     plain = [np.asarray(array) for array in arrays]
     facts = [(array.shape, array.dtype, f"array {at}") for at, array in enumerate(plain)]
-    axis, row_shape = _check_agree(facts, axis, dtype, name)
+    axis, row_shape = _check_agree(facts, axis, delivery, name)
     shards = [MemoryShard(array, axis) for array in plain]
-    return RowSource(shards, row_shape, dtype=dtype, pool=pool, access="ram", name=name)
+    return RowSource(shards, row_shape, delivery=delivery, pool=pool, access="ram", name=name)
 
 
 def rows_of_files(
-    table: FileTable, *, axis: int, access: str, dtype: DType | None, pool: BufferPool, name: str
+    table: FileTable, *, axis: int, access: str, delivery: Delivery, pool: BufferPool, name: str
 ) -> RowSource:
-    """Rows of ``.npy`` files.
+    """Rows of arrays on disk.
 
     Raises
     ------
     ShapeMismatchError
-        If a file has no such axis or the files disagree.
+        If an array has no such axis or the shards disagree.
     OptionError
-        If ``access="ram"`` needs more memory than is free.
+        If arrays that must be loaded, for ``access="ram"`` or because they are compressed, need more memory than is
+        free, or compressed ones are asked for in another way.
     """
-    facts = [(table.header(at).shape, table.header(at).dtype, show_path(table.paths[at])) for at in range(len(table))]
-    axis, row_shape = _check_agree(facts, axis, dtype, name)
-    if access == "auto":
-        access = auto_access(ArraySpec(row_shape, table.header(0).dtype).nbytes)
-    handles = Handles(table, mapped=access == "mmap")
+    facts = [(table.header(at).shape, table.header(at).dtype, table.show(at)) for at in range(len(table))]
+    axis, row_shape = _check_agree(facts, axis, delivery, name)
+    packed = set(table.packed())
+    if packed and access in ("mmap", "read"):
+        raise OptionError(
+            f"{name}: {table.show(min(packed))} is compressed, so its rows cannot be read in place; "
+            f"leave out access={access!r}, or write it with np.savez"
+        )
+    loaded = range(len(table)) if access == "ram" else sorted(packed)
+    if loaded:
+        check_memory(table, loaded, "access='ram'" if access == "ram" else "inflating")
+    how = _auto_access(table, row_shape, len(loaded)) if access == "auto" else access
+    handles, payloads = Handles(table, mapped=how == "mmap"), Payloads(table)
+    whole = set(loaded)
     shards: list[Shard] = [
-        load_into_ram(handles, at, axis) if access == "ram" else FileShard(handles, at, axis)
-        for at in range(len(table))
+        LoadedShard(payloads, at, axis) if at in whole else FileShard(handles, at, axis) for at in range(len(table))
     ]
+    source = RowSource(shards, row_shape, delivery=delivery, pool=pool, access=how, name=name)
     if access == "ram":
-        handles.close()
-    return RowSource(shards, row_shape, dtype=dtype, pool=pool, access=access, name=name)
+        for shard in shards:
+            if isinstance(shard, LoadedShard):
+                shard.load()
+    return source
 
 
-def auto_access(row_bytes: int) -> str:
-    """Choose between a map and positional reads; never RAM, since the page cache is that already."""
+def _auto_access(table: FileTable, row_shape: tuple[int, ...], loaded: int) -> str:
+    """Choose between a map and positional reads; RAM only if all must be inflated: the page cache is that already."""
+    if loaded == len(table):
+        return "ram"
+    row_bytes = int(np.prod(row_shape, dtype=object)) * table.header(0).dtype.itemsize
     return "read" if row_bytes >= READ_FROM_BYTES else "mmap"
 
 
 def _check_agree(
-    facts: list[tuple[tuple[int, ...], DType, str]], axis: int, dtype: DType | None, name: str
+    facts: list[tuple[tuple[int, ...], DType, str]], axis: int, delivery: Delivery, name: str
 ) -> tuple[int, tuple[int, ...]]:
     """Shards must agree in row shape and, unless a cast unifies them, in dtype; return the axis and the row shape."""
     first_shape, first_dtype, first = facts[0]
@@ -169,14 +191,15 @@ def _check_agree(
             )
     axis %= len(first_shape)
     row_shapes = [shape[:axis] + shape[axis + 1 :] for shape, _, _ in facts]
+    kinds = [describe_items(dtype, delivery) for _, dtype, _ in facts]
     others = [
-        f"{where} has rows {row_shape} of {stored.name}"
-        for (_, stored, where), row_shape in zip(facts, row_shapes, strict=True)
-        if row_shape != row_shapes[0] or (dtype is None and native(stored) != native(first_dtype))
+        f"{where} has rows {row_shape} of {kind or dtype.name}"
+        for (_, dtype, where), row_shape, kind in zip(facts, row_shapes, kinds, strict=True)
+        if row_shape != row_shapes[0] or kind != kinds[0]
     ]
     if others:
         raise ShapeMismatchError(
-            f"{name}: shards of one array must agree: {first} has rows {row_shapes[0]} of {first_dtype.name}, "
-            f"but {examples(others)}; pass dtype= to unify dtypes, or open them apart"
+            f"{name}: shards of one array must agree: {first} has rows {row_shapes[0]} of "
+            f"{kinds[0] or first_dtype.name}, but {examples(others)}; pass dtype= to unify dtypes, or open them apart"
         )
     return axis, row_shapes[0]

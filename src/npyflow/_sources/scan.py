@@ -3,91 +3,35 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import zlib
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npyflow._core.errors import (
-    BadFilesError,
-    FileChangedError,
-    FileError,
-    FileFormatError,
-    MissingFileError,
-    NpyflowError,
-)
-from npyflow._core.spec import check_supported
-from npyflow._core.text import plural, show_path
-from npyflow._format.header import FIRST_READ_BYTES, MAGIC, MAX_HEADER_BYTES, Header, header_bytes, parse_header
-from npyflow._format.sniff import SNIFF_BYTES, identify
-from npyflow._sources.fileio import open_for_read, read_start
+from npyflow._core.errors import BadFilesError, FileError, FileFormatError, MissingFileError, NpyflowError
+from npyflow._core.text import examples, plural, show_path
+from npyflow._format.header import FIRST_READ_BYTES, MAX_HEADER_BYTES, header_bytes
+from npyflow._format.header import MAGIC as NPY_MAGIC
+from npyflow._sources.archives import EMPTY_MAGIC, MAGIC, Entry, Inflater, damaged, locate, no_member, read_directory
+from npyflow._sources.diagnosis import first_of_its_kind, wrong_size
+from npyflow._sources.fileio import open_for_read, read_at, read_start
+from npyflow._sources.table import FileTable, Span, TableBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from npyflow._format.header import Header
 
 Array = np.ndarray[Any, Any]
 
 _LISTED = 20
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileTable:
-    """Facts about many ``.npy`` files, a column each.
-
-    Parameters
-    ----------
-    paths : list of str
-        As given; undecodable bytes are kept as surrogates.
-    mtimes : int64 array (files,)
-        Modification times in nanoseconds.
-    kinds : int64 array (files,)
-        Which of `headers` each file has.
-    headers : tuple of Header
-        The different headers; usually one. A file's size is its header's offset plus payload, so that is no column.
-    """
-
-    paths: list[str]
-    mtimes: Array
-    kinds: Array
-    headers: tuple[Header, ...]
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def header(self, at: int) -> Header:
-        """The header of file `at`."""
-        return self.headers[int(self.kinds[at])]
-
-    def select(self, rows: Array) -> FileTable:
-        """The table of the files `rows`, in that order, with the headers that they still have."""
-        used, kinds = np.unique(self.kinds[rows], return_inverse=True)
-        return FileTable(
-            paths=[self.paths[at] for at in rows.tolist()],
-            mtimes=self.mtimes[rows],
-            kinds=kinds.reshape(-1),
-            headers=tuple(self.headers[at] for at in used.tolist()),
-        )
-
-    def check_unchanged(self, at: int, stat: os.stat_result) -> None:
-        """Compare a file's size and time with the scan's.
-
-        Raises
-        ------
-        FileChangedError
-            If one differs.
-        """
-        header = self.header(at)
-        size = header.offset + header.payload_bytes
-        if stat.st_size != size:
-            raise changed(self.paths[at], f"expected {size:,} bytes, found {stat.st_size:,}")
-        if stat.st_mtime_ns != self.mtimes[at]:
-            raise changed(self.paths[at], "it has another modification time")
-
-
-def changed(path: str, what: str) -> FileChangedError:
-    """The error for a file that is not the one that was scanned."""
-    return FileChangedError(f"{show_path(path)} changed after it was scanned: {what}; open the flow again", path=path)
+# Names of one member: the first that an archive has is taken. None for the only array of a file.
+Names = list[str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,119 +40,261 @@ class Scan:
 
     Parameters
     ----------
-    table : FileTable
-        The good files, in the order of the paths.
+    tables : tuple of FileTable
+        For each of the wanted members, the good files in the order of the paths.
     good : int64 array
         Their positions among the paths.
     bad : dict of int to NpyflowError
         Position among the paths, and what is wrong there.
+    members : Counter of tuple of str
+        Which sets of names the archives hold, and how many of them; empty if no member was asked for.
     """
 
-    table: FileTable
+    tables: tuple[FileTable, ...]
     good: Array
     bad: dict[int, NpyflowError]
+    members: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
 
-def scan(paths: Sequence[str]) -> Scan:
+def scan(paths: Sequence[str], members: Sequence[Names] = (None,), on_file: Callable[[], None] = lambda: None) -> Scan:
     """Read the header of every file and check its size against it; payloads are not read.
 
     The files whose header bytes were seen before (all but one, as a rule) are not parsed again.
+
+    Parameters
+    ----------
+    paths : sequence of str
+        Whether one is ``.npy`` or ``.npz`` is decided by what is in it.
+    members : sequence of list of str or None
+        Which arrays of each archive; None is the only one, and the array of a ``.npy`` file.
+    on_file : callable
+        Is called after each file.
     """
-    mtimes: list[int] = []
-    kinds: list[int] = []
+    scanner = Scanner(members)
+    builders = [TableBuilder() for _ in members]
     good: list[int] = []
     bad: dict[int, NpyflowError] = {}
-    # Header bytes -> number of the header, and the file size that it calls for.
-    known: dict[bytes, tuple[int, int]] = {}
-    headers: list[Header] = []
     for at, path in enumerate(paths):
         try:
-            start, stat = _read_start(path)
-            raw = start[: header_bytes(start)]
-            if raw not in known:
-                header = _first_of_its_kind(path, start, stat.st_size)
-                raw = header.raw
-                known.setdefault(raw, (len(headers), header.offset + header.payload_bytes))
-                headers.append(header)
-            kind, size = known[raw]
-            if stat.st_size != size:
-                raise _wrong_size(path, headers[kind], stat.st_size)
+            mtime, found = scanner.look(path)
         except NpyflowError as error:
             bad[at] = error
-            continue
-        mtimes.append(stat.st_mtime_ns)
-        kinds.append(kind)
-        good.append(at)
-    table = FileTable(
-        paths=[paths[at] for at in good] if bad else list(paths),
-        mtimes=np.array(mtimes, np.int64),
-        kinds=np.array(kinds, np.int64),
-        headers=tuple(headers),
+        else:
+            good.append(at)
+            for builder, (header, span) in zip(builders, found, strict=True):
+                builder.add(path, mtime, header, span)
+        on_file()
+    return Scan(
+        tables=tuple(builder.table() for builder in builders),
+        good=np.array(good, np.int64),
+        bad=bad,
+        members=scanner.sets,
     )
-    return Scan(table=table, good=np.array(good, np.int64), bad=bad)
 
 
-def _read_start(path: str) -> tuple[bytes, os.stat_result]:
+Found = tuple["Header", Span | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """Everything that one file holds.
+
+    Parameters
+    ----------
+    mtime, size : int
+        Of the file, in nanoseconds and bytes.
+    archive : bool
+        It is an ``.npz`` file.
+    arrays : list of (Header, Span or None)
+        The good arrays.
+    bad : list of NpyflowError
+        What is wrong with the others.
+    others : list of str
+        What else an archive holds; NumPy ignores it too.
+    """
+
+    mtime: int
+    size: int
+    archive: bool
+    arrays: list[Found] = field(default_factory=list)
+    bad: list[NpyflowError] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+    def table(self, path: str, at: int) -> FileTable:
+        """A table of the array `at` alone."""
+        builder = TableBuilder()
+        builder.add(path, self.mtime, *self.arrays[at])
+        return builder.table()
+
+
+class Scanner:
+    """Looks at one file after another and remembers the headers it has parsed.
+
+    Parameters
+    ----------
+    members : sequence of list of str or None
+        As in `scan`.
+    """
+
+    def __init__(self, members: Sequence[Names] = (None,)) -> None:
+        self.sets: Counter[tuple[str, ...]] = Counter()
+        self._members = members
+        self._named = any(names is not None for names in members)
+        # Header bytes -> the header, and the size of header and payload.
+        self._known: dict[bytes, tuple[Header, int]] = {}
+
+    def look(self, path: str) -> tuple[int, list[Found]]:
+        """Return a file's modification time, and what was found for each of the wanted members."""
+        with _opened(path) as (fd, stat, start):
+            if start.startswith((MAGIC, EMPTY_MAGIC)):
+                return stat.st_mtime_ns, self._archive(fd, path, stat.st_size)
+            header = self._plain(fd, path, start, stat.st_size)
+            if self._named:
+                wanted = examples(names[0] for names in self._members if names is not None)
+                raise FileFormatError(
+                    f"{show_path(path)} is a .npy file, not an archive, so it has no member {wanted}; "
+                    f"leave it out, or leave out members=",
+                    path=path,
+                    kind="npz-expected",
+                )
+            return stat.st_mtime_ns, [(header, None)]
+
+    def survey(self, path: str) -> Survey:
+        """Return all that is in a file, good and bad.
+
+        Raises
+        ------
+        FileError
+            If it cannot be read, or not as an archive.
+        """
+        with _opened(path) as (fd, stat, start):
+            archive = start.startswith((MAGIC, EMPTY_MAGIC))
+            found = Survey(mtime=stat.st_mtime_ns, size=stat.st_size, archive=archive)
+            if not archive:
+                found.arrays.append((self._plain(fd, path, start, stat.st_size), None))
+                return found
+            for entry in read_directory(fd, path).values():
+                try:
+                    if entry.trouble is None and not _is_array(fd, path, entry, stat.st_size):
+                        found.others.append(entry.name)
+                    else:
+                        found.arrays.append(self._member(fd, path, entry, stat.st_size))
+                except NpyflowError as error:
+                    found.bad.append(error)
+            return found
+
+    def _plain(self, fd: int, path: str, start: bytes, file_size: int) -> Header:
+        """The header of a file that is one array."""
+        size = header_bytes(start)
+        if size is not None and len(start) < size <= MAX_HEADER_BYTES:
+            start = read_start(fd, size)
+        known = self._known.get(start[:size])
+        if known is not None and known[1] == file_size:
+            return known[0]
+        span = Span(None, 0, file_size)
+        header, expected = known or self._new(path, start, span)
+        if file_size != expected:
+            raise wrong_size(path, header, span, fd)
+        return header
+
+    def _new(self, path: str, start: bytes, span: Span) -> tuple[Header, int]:
+        header = first_of_its_kind(path, start, span)
+        return self._known.setdefault(header.raw, (header, header.offset + header.payload_bytes))
+
+    def _archive(self, fd: int, path: str, file_size: int) -> list[Found]:
+        """The wanted arrays of an archive."""
+        entries = read_directory(fd, path)
+        if self._named:
+            self.sets[tuple(entries)] += 1
+            chosen = [_named(path, entries, names or []) for names in self._members]
+        else:
+            chosen = [_only(fd, path, entries, file_size)]
+        return [self._member(fd, path, entry, file_size) for entry in chosen]
+
+    def _member(self, fd: int, path: str, entry: Entry, file_size: int) -> tuple[Header, Span]:
+        """Where an array lies in its archive, and its header."""
+        start = locate(fd, path, entry, file_size)
+        span = Span(entry.name, start, file_size, entry.packed if entry.deflated else -1, entry.crc)
+        # To whom reads it, a member is a file of its own.
+        inner = Span(entry.name, 0, entry.size)
+        text = _member_start(fd, path, span, min(entry.size, FIRST_READ_BYTES))
+        size = header_bytes(text)
+        if size is not None and len(text) < size <= min(entry.size, MAX_HEADER_BYTES):
+            text = _member_start(fd, path, span, size)
+        header, expected = self._known.get(text[:size]) or self._new(path, text, inner)
+        if entry.size != expected:
+            raise wrong_size(path, header, inner)
+        return header, span
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[tuple[int, os.stat_result, bytes]]:
+    """Open a regular file: descriptor, status and first bytes. The system's errors become ours."""
     try:
         fd = open_for_read(path)
         try:
             stat = os.fstat(fd)
             if not S_ISREG(stat.st_mode):
-                raise FileFormatError(f"{show_path(path)} is no regular file; expected a .npy file", path=path)
-            start = read_start(fd, FIRST_READ_BYTES)
-            size = header_bytes(start)
-            if size is not None and len(start) < size <= MAX_HEADER_BYTES:
-                start = read_start(fd, size)
+                raise FileFormatError(
+                    f"{show_path(path)} is no regular file; expected a .npy file", path=path, kind="no-file"
+                )
+            yield fd, stat, read_start(fd, FIRST_READ_BYTES)
         finally:
             os.close(fd)
-    except FileNotFoundError:
-        raise MissingFileError(f"{show_path(path)}: no such file", path=path) from None
+    except FileNotFoundError as error:
+        if isinstance(error, NpyflowError):
+            raise
+        raise MissingFileError(f"{show_path(path)}: no such file", path=path, kind="missing") from None
     except OSError as error:
-        raise FileError(f"{show_path(path)}: {error.strerror}", path=path) from None
-    return start, stat
+        raise FileError(f"{show_path(path)}: {error.strerror}", path=path, kind="unreadable") from None
 
 
-def _first_of_its_kind(path: str, start: bytes, file_size: int) -> Header:
-    """Parse a header that was not met before, or say what the file is instead."""
-    where = show_path(path)
-    size = header_bytes(start)
-    if not start.startswith(MAGIC) or (size is None and len(start) < 12):
-        what, advice = identify(start[:SNIFF_BYTES], file_size)
-        raise FileFormatError(f"{where} is {what}; expected a .npy file; {advice}", path=path)
-    if size is not None and size > MAX_HEADER_BYTES:
-        raise FileFormatError(
-            f"{where} says that its header has {size:,} bytes; expected at most {MAX_HEADER_BYTES:,}; "
-            f"write it again with np.save",
-            path=path,
+def _only(fd: int, path: str, entries: dict[str, Entry], file_size: int) -> Entry:
+    """The one array of an archive."""
+    arrays = list(entries.values())
+    if len(arrays) > 1:
+        arrays = [entry for entry in arrays if entry.trouble or _is_array(fd, path, entry, file_size)]
+    if len(arrays) == 1:
+        return arrays[0]
+    if not arrays:
+        raise damaged(
+            path, None, "is an archive without arrays; expected a .npy file, or a .npz archive of one", kind="npz-empty"
         )
-    if size is not None and size > file_size:
-        raise FileFormatError(
-            f"{where} is cut off inside its header: expected {size:,} bytes of header, found {file_size:,}; "
-            f"write or download it again",
-            path=path,
-        )
+    raise damaged(
+        path,
+        None,
+        f"holds {plural(len(arrays), 'array')} ({examples((entry.name for entry in arrays), 8)}); expected one, or a "
+        f"choice: npyflow.npz(path)[name] for rows, members=name for files",
+        kind="npz-choice",
+    )
+
+
+def _named(path: str, entries: dict[str, Entry], names: list[str]) -> Entry:
+    """The array of the first of `names` that there is."""
+    for name in names:
+        entry = entries.get(name) or entries.get(name.removesuffix(".npy"))
+        if entry is not None:
+            return entry
+    raise no_member(path, names, entries)
+
+
+def _is_array(fd: int, path: str, entry: Entry, file_size: int) -> bool:
+    """Say whether a member is an array: by its first bytes, as ``np.load`` does."""
+    span = Span(entry.name, locate(fd, path, entry, file_size), file_size, entry.packed if entry.deflated else -1)
+    return _member_start(fd, path, span, min(entry.size, len(NPY_MAGIC))) == NPY_MAGIC
+
+
+def _member_start(fd: int, path: str, span: Span, count: int) -> bytes:
+    """The first `count` bytes of a member, or as many as there are."""
+    body = bytearray(count)
+    view = memoryview(body)
     try:
-        header = parse_header(start[:size])
-    except FileFormatError as error:
-        raise FileFormatError(f"{where}: {error}; write it again with np.save", path=path) from None
-    if header.dtype.hasobject:
-        # Before the size is looked at: pickles have any size.
-        check_supported(header.dtype, where)
-    return header
-
-
-def _wrong_size(path: str, header: Header, found: int) -> FileFormatError:
-    expected = header.offset + header.payload_bytes
-    counts = f"expected {expected:,} bytes for shape {header.shape} of {header.dtype}, found {found:,}"
-    if found < expected:
-        share = 100 * found / expected
-        text = f"is cut off: {counts} ({share:.0f} %); write or download it again"
-    else:
-        text = (
-            f"has {found - expected:,} bytes after its array: {counts}; "
-            f"a second np.save to the same handle does that: save one array a file"
-        )
-    return FileFormatError(f"{show_path(path)} {text}", path=path)
+        got = read_at(fd, view, span.start) if span.packed < 0 else Inflater(fd, span.start, span.packed).fill(view)
+    except zlib.error as error:
+        raise damaged(
+            path, span.member, f"cannot be inflated ({error}); write or download it again", kind="npz-crc"
+        ) from None
+    return bytes(body[:got])
 
 
 def raise_bad(bad: Sequence[NpyflowError], total: int, what: str = "file") -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from npyflow._core.errors import OptionError
-from npyflow._core.text import human_bytes, show_path
+from npyflow._core.text import human_bytes
 from npyflow._sources.base import Place, fortran_view
 from npyflow._sources.fileio import read_at
-from npyflow._sources.scan import changed
+from npyflow._sources.payloads import Payloads, byte_view
 
 if TYPE_CHECKING:
-    from npyflow._core.spec import DType
+    from collections.abc import Sequence
+
+    from npyflow._core.dtypes import DType
     from npyflow._sources.handles import Handle, Handles
+    from npyflow._sources.table import FileTable
 
 Array = np.ndarray[Any, Any]
 
@@ -60,15 +64,12 @@ class MemoryShard:
         Not copied.
     axis : int
         Along which the examples lie.
-    path : str, optional
-        Where it was read from.
     """
 
     pieces = 1
 
-    def __init__(self, array: Array, axis: int, path: str | None = None) -> None:
+    def __init__(self, array: Array, axis: int) -> None:
         self.array = np.moveaxis(np.asarray(array), axis, 0)
-        self._path = path
 
     @property
     def stored(self) -> DType:
@@ -85,10 +86,65 @@ class MemoryShard:
             np.copyto(out, self.array[rows])
 
     def place(self, row: int) -> Place:
-        return Place(self._path, row)
+        return Place(None, row)
 
     def close(self) -> None:
         self.array = self.array[:0]
+
+
+class LoadedShard:
+    """Rows of an array on disk that is read whole, and inflated if need be, when its first row is wanted.
+
+    Parameters
+    ----------
+    payloads : Payloads
+        Shared by the shards of one array.
+    at : int
+        Which of its arrays.
+    axis : int
+        Along which the examples lie, in ``[0, ndim)``.
+    """
+
+    pieces = 1
+
+    def __init__(self, payloads: Payloads, at: int, axis: int) -> None:
+        self._payloads = payloads
+        self._at = at
+        self._axis = axis
+        self._header = payloads.table.header(at)
+        self._loaded: MemoryShard | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def stored(self) -> DType:
+        return self._header.dtype
+
+    def __len__(self) -> int:
+        return self._header.shape[self._axis]
+
+    def take(self, rows: Array, out: Array) -> None:
+        loaded = self._loaded
+        if loaded is None:
+            with self._lock:
+                loaded = self._loaded = self._loaded or self._load()
+        loaded.take(rows, out)
+
+    def load(self) -> None:
+        """Read it now."""
+        with self._lock:
+            self._loaded = self._loaded or self._load()
+
+    def place(self, row: int) -> Place:
+        return Place(self._payloads.table.paths[self._at], row, self._payloads.table.span(self._at).member)
+
+    def close(self) -> None:
+        self._loaded = None
+
+    def _load(self) -> MemoryShard:
+        header = self._header
+        values = np.empty(math.prod(header.shape), header.dtype)
+        self._payloads.read(header, np.array([self._at]), values)
+        return MemoryShard(values.reshape(header.shape, order="F" if header.fortran_order else "C"), self._axis)
 
 
 class FileShard:
@@ -118,7 +174,7 @@ class FileShard:
         self._outer, self._count, self._inner = shape[:middle], shape[middle], shape[middle + 1 :]
         # Reversed axes of one row matter only if it has several.
         self._reversed = header.fortran_order and len(shape) > 2
-        self.path = handles.table.paths[at]
+        self._first = handles.table.span(at).start + header.offset
 
     @property
     def stored(self) -> DType:
@@ -145,7 +201,7 @@ class FileShard:
             self._fill(handle, rows, out.reshape(shape))
 
     def place(self, row: int) -> Place:
-        return Place(self.path, row)
+        return Place(self._handles.table.paths[self._at], row, self._handles.table.span(self._at).member)
 
     def close(self) -> None:
         self._handles.close()
@@ -165,7 +221,7 @@ class FileShard:
 
     def _read_runs(self, fd: int, rows: Array, raw: Array) -> None:
         """One read for each run of neighbouring rows."""
-        body, row_bytes = byte_view(raw), raw[0].nbytes
+        body, row_bytes = byte_view(raw), raw[:1].nbytes
         ends = np.append(np.flatnonzero(np.diff(rows) != 1) + 1, len(rows)).tolist()
         at = 0
         for first, end in zip(rows[[0, *ends[:-1]]].tolist(), ends, strict=True):
@@ -175,7 +231,7 @@ class FileShard:
     def _read_pieces(self, fd: int, rows: Array, raw: Array) -> None:
         """Read rows ``(rows, pieces, items)`` that lie apart: for each piece one read for rows that are close."""
         wanted, inverse = np.unique(rows, return_inverse=True)
-        piece_bytes = raw[0, 0].nbytes
+        piece_bytes = raw[:1, :1].nbytes
         breaks = np.flatnonzero((np.diff(wanted) - 1) * piece_bytes > _GAP_BYTES) + 1
         groups = np.split(wanted, breaks)
         found = np.empty((len(wanted), *raw.shape[1:]), raw.dtype)
@@ -191,8 +247,8 @@ class FileShard:
 
     def _read(self, fd: int, body: memoryview, start: int) -> None:
         """Fill `body` from the payload's byte `start`."""
-        if read_at(fd, body, self._header.offset + start) != len(body):
-            raise changed(self.path, "it is shorter now")
+        if read_at(fd, body, self._first + start) != len(body):
+            raise self._handles.table.changed(self._at, "it is shorter now")
 
 
 def take_rows(array: Array, rows: Array, out: Array) -> None:
@@ -200,7 +256,7 @@ def take_rows(array: Array, rows: Array, out: Array) -> None:
 
     As a void view: NumPy's take on an unaligned array of numbers copies all of it first, on one of void it does not.
     """
-    row_bytes = out[0].nbytes if len(out) else 0
+    row_bytes = out[:1].nbytes
     if row_bytes == 0:
         return
     if row_bytes > _MAX_VOID_BYTES:
@@ -218,31 +274,26 @@ def is_run(rows: Array) -> bool:
     return len(rows) > 8 and int(rows[-1]) - int(rows[0]) == len(rows) - 1 and bool((np.diff(rows) == 1).all())
 
 
-def byte_view(array: Array) -> memoryview:
-    """Return the memory of a C-contiguous array as bytes."""
-    return memoryview(array.reshape(-1).view(np.uint8).data)
-
-
-def load_into_ram(handles: Handles, at: int, axis: int) -> MemoryShard:
-    """Read a whole file into memory.
+def check_memory(table: FileTable, which: Sequence[int], why: str) -> None:
+    """Refuse to load arrays that are together larger than the memory that is free.
 
     Raises
     ------
     OptionError
-        If it is larger than the memory that is free.
+        With both sizes.
     """
-    header, path = handles.table.header(at), handles.table.paths[at]
-    free = free_memory()
-    if free is not None and header.payload_bytes > free:
+    needed, free = sum(table.header(at).payload_bytes for at in which), free_memory()
+    if free is not None and needed > free:
+        files = table.show(which[0]) + (f" and {len(which) - 1:,} more" if len(which) > 1 else "")
         raise OptionError(
-            f"{show_path(path)}: access='ram' needs {human_bytes(header.payload_bytes)}, {human_bytes(free)} are free; "
-            f"use access='mmap' or 'read'",
-            path=path,
+            f"{files}: {why} needs {human_bytes(needed)}, {human_bytes(free)} are free; "
+            + (
+                "np.savez instead of np.savez_compressed writes arrays that are read in place"
+                if table.packed()
+                else "use access='mmap' or 'read'"
+            ),
+            path=table.paths[which[0]],
         )
-    values = np.empty(header.payload_bytes // max(1, header.dtype.itemsize), header.dtype)
-    if read_at(handles.get(at).fd, byte_view(values), header.offset) != values.nbytes:
-        raise changed(path, "it is shorter now")
-    return MemoryShard(values.reshape(header.shape, order="F" if header.fortran_order else "C"), axis, path)
 
 
 def free_memory() -> int | None:

@@ -1,0 +1,190 @@
+"""Whole arrays, read into place: open, check that it is the array that was scanned, read, inflate."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npyflow._core.errors import FileError, FileFormatError
+from npyflow._core.text import show_path
+from npyflow._sources.archives import Inflater, Stored, damaged
+from npyflow._sources.fileio import OPEN_FLAGS, preadv, read_at, read_rest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from npyflow._format.header import Header
+    from npyflow._sources.table import FileTable, Span
+
+Array = np.ndarray[Any, Any]
+
+_PIECE_BYTES = 4 << 20
+
+
+class Payloads:
+    """The arrays of a table.
+
+    Parameters
+    ----------
+    table : FileTable
+        As scanned.
+    """
+
+    def __init__(self, table: FileTable) -> None:
+        self.table = table
+        self._paths = [os.fsencode(path) for path in table.paths]
+        # The checksum of what is stored as it is needs to be right once; a changed file is noticed without it.
+        self._proven = np.zeros(len(table), bool)
+
+    def read(self, header: Header, indices: Array, raw: Array) -> None:
+        """Read arrays that all have the same header.
+
+        Parameters
+        ----------
+        indices : int64 array (batch,)
+            Which arrays of the table.
+        raw : array (batch, ...)
+            C-contiguous, of the stored dtype; each part of it takes the bytes of one array as they come.
+
+        Raises
+        ------
+        FileChangedError
+            If a file is not the one that was scanned.
+        FileFormatError
+            If a member of an archive is damaged.
+        """
+        if self.table.spans is None:
+            self._read_files(header, indices, raw)
+            return
+        body, step = byte_view(raw), header.payload_bytes
+        for number, index in enumerate(indices.tolist()):
+            self._read_member(index, header, body[number * step : (number + 1) * step])
+
+    def _read_files(self, header: Header, indices: Array, raw: Array) -> None:
+        """The loop that everything waits for: about four system calls and a comparison a file."""
+        paths, times = self._paths, self.table.mtimes[indices].tolist()
+        body, step, expected = byte_view(raw), header.payload_bytes, header.raw
+        head, size = bytearray(len(expected)), len(expected) + header.payload_bytes
+        start, flags = 0, OPEN_FLAGS
+        open_, stat_, close_, read_ = os.open, os.fstat, os.close, preadv
+        for index, time in zip(indices.tolist(), times, strict=True):
+            piece = body[start : start + step]
+            try:
+                fd = open_(paths[index], flags)
+                try:
+                    stat = stat_(fd)
+                    got = read_(fd, (head, piece), 0)
+                    if got != size:
+                        got = read_rest(fd, head, piece, got)
+                finally:
+                    close_(fd)
+            except OSError as error:
+                raise self._failed(index, error) from None
+            if got != size or head != expected or stat.st_mtime_ns != time or stat.st_size != size:
+                self.table.check_unchanged(index, stat)
+                raise self.table.changed(index, "it has another header or was being written")
+            start += step
+
+    def _read_member(self, index: int, header: Header, body: memoryview) -> None:
+        """Read one array that is not all of its file."""
+        head, span = bytearray(len(header.raw)), self.table.span(index)
+        with self._opened(index) as fd:
+            got = _fill(fd, span, head, body)
+        self._check_length(index, got)
+        if span.crc >= 0 and not self._proven[index]:
+            self._check_crc(index, zlib.crc32(body, zlib.crc32(head)))
+            self._proven[index] = span.packed < 0
+        if head != header.raw:
+            raise self.table.changed(index, "it has another header")
+
+    def stream(self, index: int) -> Iterator[Array]:
+        """Read one array in pieces: its items in the order of their bytes, a few megabytes at a time.
+
+        Raises
+        ------
+        FileError
+            As `read`; a wrong checksum is known after the last piece.
+        """
+        header, span = self.table.header(index), self.table.span(index)
+        left, itemsize = header.payload_bytes, header.dtype.itemsize
+        head = bytearray(len(header.raw))
+        with self._opened(index) as fd:
+            packed = Inflater(fd, span.start, span.packed) if span.packed >= 0 else Stored(fd, span.start)
+            self._check_length(index, packed.fill(memoryview(head)) + left)
+            if head != header.raw:
+                raise self.table.changed(index, "it has another header")
+            crc = zlib.crc32(head)
+            while left:
+                piece = np.empty(min(left // itemsize, max(1, _PIECE_BYTES // itemsize)), header.dtype)
+                body = byte_view(piece)
+                left -= len(body)
+                self._check_length(index, packed.fill(body) - len(body) + len(head) + header.payload_bytes)
+                crc = zlib.crc32(body, crc)
+                yield piece
+        if span.crc >= 0:
+            self._check_crc(index, crc)
+
+    @contextmanager
+    def _opened(self, index: int) -> Iterator[int]:
+        """Open a file that must be the one that was scanned; what goes wrong with it becomes an error of ours."""
+        try:
+            fd = os.open(self._paths[index], OPEN_FLAGS)
+            try:
+                self.table.check_unchanged(index, os.fstat(fd))
+                yield fd
+            finally:
+                os.close(fd)
+        except OSError as error:
+            if isinstance(error, FileError):
+                raise
+            raise self._failed(index, error) from None
+        except zlib.error as error:
+            raise self._damaged(index, f"cannot be inflated ({error})") from None
+
+    def _check_length(self, index: int, got: int) -> None:
+        header = self.table.header(index)
+        expected = header.offset + header.payload_bytes
+        if got != expected:
+            raise self._damaged(index, f"ends after {got:,} of {expected:,} bytes")
+
+    def _check_crc(self, index: int, crc: int) -> None:
+        if crc != self.table.span(index).crc:
+            raise self._damaged(index, "does not have the checksum (CRC-32) that the archive gives for it")
+
+    def _damaged(self, index: int, what: str) -> FileFormatError:
+        return damaged(
+            self.table.paths[index],
+            self.table.span(index).member,
+            f"is damaged: it {what}; write or download the file again",
+            kind="npz-crc",
+        )
+
+    def _failed(self, index: int, error: OSError) -> FileError:
+        if isinstance(error, FileNotFoundError):
+            return self.table.changed(index, "it is gone")
+        path = self.table.paths[index]
+        return FileError(f"{show_path(path)}: {error.strerror}", path=path, index=index, kind="unreadable")
+
+
+def _fill(fd: int, span: Span, head: bytearray, body: memoryview) -> int:
+    """Read header and payload; return bytes read."""
+    if span.packed >= 0:
+        inflater = Inflater(fd, span.start, span.packed)
+        got = inflater.fill(memoryview(head))
+        return got + inflater.fill(body) if got == len(head) else got
+    got = preadv(fd, (head, body), span.start)
+    if got < len(head):
+        return got
+    done = got - len(head)
+    return got + read_at(fd, body[done:], span.start + got) if done < len(body) else got
+
+
+def byte_view(array: Array) -> memoryview:
+    """Return the memory of a C-contiguous array as bytes."""
+    if array.dtype.itemsize == 0:
+        return memoryview(bytearray())
+    return memoryview(array.reshape(-1).view(np.uint8).data)
