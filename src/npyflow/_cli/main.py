@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 import click
 
 from npyflow import NpyflowError, __version__
+from npyflow._cli.check import check
+from npyflow._cli.inspect import inspect
+from npyflow._cli.progress import shown_progress
 from npyflow._core.text import show_path
 
 if TYPE_CHECKING:
@@ -21,10 +24,19 @@ if TYPE_CHECKING:
     from npyflow._jobs.demo import Result
 
 
+_PROBLEM = 1
+# What shells report for Ctrl-C: 128 and the number of the signal.
+_INTERRUPTED = 130
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="npyflow %(version)s")
 def cli() -> None:
     """Feed NumPy .npy files to TensorFlow tf.data pipelines."""
+
+
+cli.add_command(check)
+cli.add_command(inspect)
 
 
 @cli.command()
@@ -39,7 +51,6 @@ def demo(keep: Path | None) -> None:
 
     Needs TensorFlow and scikit-learn, whose package ships the data: 1,797 handwritten digits.
     """
-    from npyflow._cli.progress import BarProgress
     from npyflow._jobs.demo import run
 
     # TensorFlow's start-up messages would tear the progress bar.
@@ -47,7 +58,7 @@ def demo(keep: Path | None) -> None:
     start = time.perf_counter()
     with ExitStack() as stack:
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="npyflow-demo-")))
-        progress = stack.enter_context(BarProgress())
+        progress = stack.enter_context(shown_progress())
         results = run(folder, progress)
     _print_results(results, time.perf_counter() - start)
     if keep is not None:
@@ -92,13 +103,24 @@ def _print_results(results: Sequence[Result], seconds: float) -> None:
 def main() -> None:
     """Run the command; errors of npyflow, of the file system and Ctrl-C end it with a line, not a traceback."""
     try:
-        cli()
+        cli.main(standalone_mode=False)
+    except click.exceptions.Exit as exit_:
+        sys.exit(exit_.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        _end("interrupted", _INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read us has seen enough; Python would complain once more while it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(_PROBLEM)
     except NpyflowError as error:
-        _end(str(error))
+        _end(str(error), _PROBLEM)
     except OSError as error:
-        _end(f"{show_path(error.filename or '')}: {error.strerror}" if error.strerror else str(error))
+        _end(f"{show_path(error.filename or '')}: {error.strerror}" if error.strerror else str(error), _PROBLEM)
 
 
-def _end(message: str) -> None:
+def _end(message: str, status: int) -> None:
     click.echo(f"npyflow: {message}", err=True)
-    sys.exit(1)
+    sys.exit(status)

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from npyflow._flow.flow import Flow
+    from npyflow._jobs.progress import Progress
 
 Array = np.ndarray[Any, Any]
 
@@ -25,16 +26,6 @@ EPOCHS = 20
 PASSES = 9
 SHAPE = (8, 8)
 _SHARDS = 4
-
-
-class Progress(Protocol):
-    """Is told how far the job is."""
-
-    def start(self, what: str, total: int) -> None:
-        """Begin a stage of `total` steps."""
-
-    def step(self) -> None:
-        """One more step is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,53 @@
+"""The files that the arguments of a command name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from npyflow._core.errors import NpyflowError
+from npyflow._sources.listing import list_files
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PATTERN = "**/*.np[yz]"
+
+
+@dataclass(slots=True, kw_only=True)
+class Named:
+    """What the arguments name.
+
+    Parameters
+    ----------
+    groups : dict of str to list of str
+        Argument to files: one, or those of a folder or pattern.
+    missing : list of NpyflowError
+        Arguments that name nothing.
+    left_out : Counter
+        Files in folders that were passed over, by kind.
+    """
+
+    groups: dict[str, list[str]] = field(default_factory=dict)
+    missing: list[NpyflowError] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def paths(self) -> list[str]:
+        """All files, each once."""
+        return list(dict.fromkeys(path for paths in self.groups.values() for path in paths))
+
+
+def find_files(arguments: Sequence[str], pattern: str) -> Named:
+    """List what each argument names: a file, a folder (its files that match `pattern`), or a pattern."""
+    named = Named()
+    for argument in arguments:
+        try:
+            listing = list_files(argument, pattern, argument)
+        except NpyflowError as error:
+            named.missing.append(error)
+        else:
+            named.groups[argument] = listing.paths
+            named.left_out += listing.left_out
+    return named
