@@ -79,6 +79,27 @@ def test_second_array(tmp_path, opened):
     assert "223 bytes after its array" in message
 
 
+def test_appended_arrays_are_read_when_asked_for(tmp_path):
+    path = tmp_path / "x.npy"
+    path.write_bytes(saved(ARRAY) + saved(ARRAY[:2]) + saved(ARRAY[:0]) + saved(ARRAY[3:]))
+    flow = nf.rows(path, appended=True)
+    np.testing.assert_array_equal(flow.keys, np.arange(7))
+    np.testing.assert_array_equal(np.stack(list(flow)), np.concatenate([ARRAY, ARRAY[:2], ARRAY[3:]]))
+    assert str(flow._sources.sources[0].place(5)) == f"{path} member 'array 1' row 1"
+    for rest, said in ((b"junk, much of it", "is no .npy file"), (saved(ARRAY)[:-1], "is cut off")):
+        path.write_bytes(saved(ARRAY) + rest)
+        with pytest.raises(nf.FileFormatError, match=r"x\.npy member 'bytes from 224'") as caught:
+            nf.rows(path, appended=True)
+        assert said in str(caught.value)
+    for data in (b"", b"<html>"):
+        path.write_bytes(data)
+        with pytest.raises(nf.FileFormatError):
+            nf.rows(path, appended=True)
+    path.write_bytes(saved(ARRAY) + saved(np.zeros(3)))
+    with pytest.raises(nf.ShapeMismatchError, match="array 1"):
+        nf.rows(path, appended=True)
+
+
 def test_object_dtype_is_refused_from_the_header(tmp_path, opened):
     path = tmp_path / "x.npy"
     np.save(path, np.array([[1], [1, 2], None, "a"], object), allow_pickle=True)

@@ -79,8 +79,18 @@ def rows_cast(tmp_path, shape, dtype, access) -> Opened:
 
 
 TO = {
-    **{"i8": "i8", "u1": "f4", "f4": "f8", "c8": "c16", "f8": "f4", "?": "u1", "f2": "f4", "c16": "c8"},
-    **{"M8[s]": "i8", "m8[25ns]": "m8[25ns]", "U5": "U5", "S4": "S4"},
+    "i8": "i8",
+    "u1": "f4",
+    "f4": "f8",
+    "c8": "c16",
+    "f8": "f4",
+    "?": "u1",
+    "f2": "f4",
+    "c16": "c8",
+    "M8[s]": "i8",
+    "m8[25ns]": "m8[25ns]",
+    "U5": "U5",
+    "S4": "S4",
 }
 
 
@@ -106,6 +116,17 @@ def npz_shards(tmp_path, shape, dtype, access) -> Opened:
     return nf.rows([*paths, nf.npz(rest)["x"]], access=access), array
 
 
+def appended_rows(tmp_path, shape, dtype, access) -> Opened:
+    array = sample(N, shape, dtype)
+    paths = [tmp_path / "0.npy", tmp_path / "1.npy"]
+    cuts = [0, 7, 7, 8, 30, N]
+    with open(paths[0], "wb") as first, open(paths[1], "wb") as second:
+        for at, (start, stop) in enumerate(itertools.pairwise(cuts)):
+            stored = array[start:stop].astype(SWAPPED[dtype] if at % 2 else dtype)
+            (first if at < 4 else second).write(npy_bytes(stored, align=1 if at == 2 else 64, fortran=at == 3))
+    return nf.rows(paths, access=access, appended=True), array
+
+
 PACKED_ROWS = {
     "npz compressed": npz_rows_of(compressed=True),
     "npz compressed fortran swapped": npz_rows_of(compressed=True, fortran=True, swapped=True, pad=7),
@@ -117,6 +138,7 @@ ROWS = {
     "npz fortran": npz_rows_of(fortran=True, pad=9),
     "npz swapped unaligned": npz_rows_of(swapped=True, pad=5),
     "npz shards": npz_shards,
+    "appended": appended_rows,
     "plain": rows_of(),
     "fortran": rows_of(fortran=True),
     "swapped": rows_of(swapped=True),

@@ -27,19 +27,27 @@ from npyflow._sources.component import Component
 from npyflow._sources.labels import find_labels
 from npyflow._sources.listing import as_path_text, expand, list_files
 from npyflow._sources.pairing import join
-from npyflow._sources.scan import raise_bad, scan
+from npyflow._sources.scan import Scan, raise_bad, scan, scan_appended
 from npyflow._sources.table import FileTable, concat
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 Array = np.ndarray[Any, Any]
 
 _LABEL = "label"
 
 
-def rows(data: Any, *, fields: Any = None, dtype: Any = None, axis: Any = 0, access: Any = "auto") -> Flow:
+def rows(
+    data: Any,
+    *,
+    fields: Any = None,
+    dtype: Any = None,
+    axis: Any = 0,
+    access: Any = "auto",
+    appended: bool = False,
+) -> Flow:
     """Open arrays whose rows are the examples: every index along an axis is one.
 
     Parameters
@@ -58,6 +66,9 @@ def rows(data: Any, *, fields: Any = None, dtype: Any = None, axis: Any = 0, acc
         ``"mmap"`` maps files, ``"read"`` reads rows by position and never maps, ``"ram"`` loads files now. ``"auto"``
         reads large rows by position and maps the rest; it never loads, except what is compressed, when its first row
         is wanted.
+    appended : bool
+        Files may hold several arrays, appended by ``np.save`` to one open handle; all of them are shards. Otherwise
+        that is an error.
 
     Returns
     -------
@@ -85,7 +96,8 @@ def rows(data: Any, *, fields: Any = None, dtype: Any = None, axis: Any = 0, acc
     structure = structure_of(data, "data")
     accesses = [value or "auto" for value in spread(access, structure, "access")]
     axes = [_axis(value) for value in spread(axis, structure, "axis")]
-    found = [_row_leaf(name or "data", leaf) for name, leaf in structure.named()]
+    look = scan_appended if appended else scan
+    found = [_row_leaf(name or "data", leaf, look) for name, leaf in structure.named()]
     raise_bad([error for leaf in found for error in leaf.bad], sum(leaf.total for leaf in found))
     stored = [leaf.stored(name) for leaf, name in zip(found, structure.names, strict=True)]
     trees = field_trees(fields, structure, stored)
@@ -249,14 +261,14 @@ class _RowLeaf(NamedTuple):
         return [(np.asarray(array).dtype, name or "data") for array in self.arrays]
 
 
-def _row_leaf(label: str, leaf: Any) -> _RowLeaf:
+def _row_leaf(label: str, leaf: Any, look: Callable[[list[str]], Scan]) -> _RowLeaf:
     """Tell arrays on disk from arrays in RAM; a list may hold several of either."""
     items = leaf if isinstance(leaf, list) else [leaf]
     texts = [as_path_text(item) for item in items]
     if items and all(isinstance(item, Member) or text is not None for item, text in zip(items, texts, strict=True)):
         bad: list[NpyflowError] = []
         tables = [
-            item.table if isinstance(item, Member) else _expanded(text or "", bad)
+            item.table if isinstance(item, Member) else _expanded(text or "", look, bad)
             for item, text in zip(items, texts, strict=True)
         ]
         return _RowLeaf(concat(tables), (), bad)
@@ -270,14 +282,14 @@ def _row_leaf(label: str, leaf: Any) -> _RowLeaf:
     )
 
 
-def _expanded(text: str, bad: list[NpyflowError]) -> FileTable:
+def _expanded(text: str, look: Callable[[list[str]], Scan], bad: list[NpyflowError]) -> FileTable:
     """The good files that a path or pattern names; what is wrong with others goes to `bad`."""
     try:
         paths = expand(text)
     except MissingFileError as error:
         bad.append(error)
         paths = []
-    found = scan(paths)
+    found = look(paths)
     bad += found.bad.values()
     return found.tables[0]
 

@@ -142,7 +142,13 @@ def _dtype(descr: Any) -> DType:
     if descr in _FLOAT8:
         return np.dtype("V1")
     try:
+        names = [field[0] for field in descr if field[0]] if isinstance(descr, list) else []
+        # NumPy finds out as well, after it has made a dtype of every one.
+        if len(set(names)) < len(names):
+            raise FileFormatError("descr has two fields of one name")
         return np.lib.format.descr_to_dtype(descr)
+    except FileFormatError:
+        raise
     except Exception:  # NumPy raises TypeError, ValueError, KeyError or IndexError by what is odd about it
         raise FileFormatError(f"descr {_shown(descr)} is no dtype that NumPy knows") from None
 

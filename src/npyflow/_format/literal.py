@@ -24,6 +24,9 @@ MAX_TUPLE = 64
 # NumPy refuses longer texts, unless told otherwise; `ast.literal_eval` takes a hundred times their size in memory.
 MAX_PYTHON_TEXT = 10_000
 
+# As many as a short text can have, and far more than a header needs beside plain fields; more would take long.
+MAX_TOKENS = MAX_PYTHON_TEXT + 1
+
 # What other writers get wrong and what can mean one thing only.
 LONG = "an integer of Python 2, such as 2L"
 PRINTED = "a NumPy scalar as NumPy 2 prints it, such as np.int64(2)"
@@ -44,11 +47,18 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+# A field as NumPy prints it, with room for spaces. A wide header is thousands of these, so they are read in runs.
+_PLAIN_FIELD = (
+    r"[ ]*+\([ ]*+'([^'\\\n\r\0]*+)'[ ]*+,[ ]*+'([^'\\\n\r\0]*+)'[ ]*+"
+    r"(?:,[ ]*+\(((?:(?:0|[1-9][0-9]{0,39}),[ ]*+)++(?:0|[1-9][0-9]{0,39})?+)\)[ ]*+)?+\)"
+)
+_FIELDS = re.compile(rf"(?:{_PLAIN_FIELD}[ ]*+(?:,|(?=\])))++")
+_FIELD = re.compile(_PLAIN_FIELD)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)")
 _ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t", "r": "\r"}
 _NAMES = {"True": True, "False": False, "None": None}
 _SLIPS = {"long": LONG, "printed": PRINTED, "flag": PRINTED}
-_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_OPENING = ("(", "[", "{")
 # Filters of warnings belong to the process: two threads that set them at once would leave them changed.
 _FILTERS = threading.Lock()
 
@@ -99,11 +109,12 @@ def _as_python(text: str) -> Any:
 class _Parser:
     """One token of look-ahead over `text`."""
 
-    __slots__ = ("_at", "_next", "_text", "kind", "slips", "token")
+    __slots__ = ("_at", "_left", "_next", "_text", "kind", "slips", "token")
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._next = 0
+        self._left = MAX_TOKENS
         self.slips: set[str] = set()
         self.advance()
         if text.lstrip(" \t")[:1] in ("\n", "\r", "\f"):
@@ -112,6 +123,9 @@ class _Parser:
 
     def advance(self) -> None:
         self._at = self._next
+        self._left -= 1
+        if self._left < 0:
+            raise LiteralError(f"more than {MAX_TOKENS:,} words before character {self._at}")
         match = _TOKEN.match(self._text, self._next)
         if match is None:
             self.kind, self.token = "other", self._text[self._next : self._next + 12]
@@ -128,8 +142,8 @@ class _Parser:
         if depth > MAX_DEPTH:
             raise LiteralError(f"nests deeper than {MAX_DEPTH} levels at character {self._at}")
         kind, token = self.kind, self.token
-        if kind == "punct" and token in _CLOSING:
-            return self._dict(depth) if token == "{" else self._sequence(depth, token)
+        if kind == "punct" and token in _OPENING:
+            return {"{": self._dict, "[": self._list, "(": self._tuple}[token](depth)
         if kind in ("int", "long", "printed"):
             self._slip(kind)
             self.advance()
@@ -150,24 +164,45 @@ class _Parser:
     def _is(self, punct: str) -> bool:
         return self.kind == "punct" and self.token == punct
 
-    def _sequence(self, depth: int, opening: str) -> Any:
-        closing = _CLOSING[opening]
+    def _tuple(self, depth: int) -> Any:
         items: list[Any] = []
         comma = False
         self.advance()
-        while not self._is(closing):
-            item = self.value(depth + 1)
-            if opening == "[" and not (isinstance(item, tuple) and len(item) in (2, 3)):
-                raise LiteralError(f"a list holds {brief(item)} before character {self._at}; expected a field")
-            items.append(item)
-            if opening == "(" and len(items) > MAX_TUPLE:
+        while not self._is(")"):
+            items.append(self.value(depth + 1))
+            if len(items) > MAX_TUPLE:
                 raise LiteralError(f"a tuple of more than {MAX_TUPLE} items at character {self._at}")
-            comma = self._comma(closing)
+            comma = self._comma(")")
         self.advance()
-        if opening == "[":
-            return items
         # (6) is a parenthesised number in Python, no tuple.
         return tuple(items) if comma or len(items) != 1 else items[0]
+
+    def _list(self, depth: int) -> list[Any]:
+        items: list[Any] = []
+        self.advance()
+        while not self._is("]"):
+            if fields := self._plain_fields():
+                items += fields
+                continue
+            item = self.value(depth + 1)
+            if not (isinstance(item, tuple) and len(item) in (2, 3)):
+                raise LiteralError(f"a list holds {brief(item)} before character {self._at}; expected a field")
+            items.append(item)
+            self._comma("]")
+        self.advance()
+        return items
+
+    def _plain_fields(self) -> list[Any]:
+        """Step over as many plain fields as follow each other here, and return them."""
+        run = _FIELDS.match(self._text, self._at)
+        if run is None:
+            return []
+        self._next = run.end()
+        self.advance()
+        return [
+            (name, descr, tuple(int(size) for size in shape.split(",") if size.strip())) if shape else (name, descr)
+            for name, descr, shape in _FIELD.findall(run[0])
+        ]
 
     def _dict(self, depth: int) -> dict[Any, Any]:
         found: dict[Any, Any] = {}

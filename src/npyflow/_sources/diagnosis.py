@@ -95,8 +95,8 @@ def wrong_size(path: str, header: Header, span: Span, fd: int | None = None) -> 
             path,
             span,
             "several-arrays",
-            f"has {count} after its first: {counts}; np.save to the same open handle does that: np.load the handle "
-            f"again and again to get them, and save them stacked, or one a file",
+            f"has {count} after its first: {counts}; np.save to the same open handle does that: save them stacked, "
+            f"or one a file, or pass appended=True to npyflow.rows",
         )
     return _bad(
         path,

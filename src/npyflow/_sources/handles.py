@@ -33,9 +33,19 @@ def handle_limit() -> int:
 
 
 class Handle:
-    """One open file. Closed when the last reader lets go of it."""
+    """One open file. Closed when the last reader lets go of it.
 
-    __slots__ = ("fd", "payload")
+    Parameters
+    ----------
+    table : FileTable
+        As scanned.
+    at : int
+        An array in the file.
+    mapped : bool
+        Map it as well.
+    """
+
+    __slots__ = ("fd", "whole")
 
     def __init__(self, table: FileTable, at: int, mapped: bool) -> None:
         self.fd = -1
@@ -46,14 +56,13 @@ class Handle:
             table.check_unchanged(at, os.fstat(self.fd))
             read_at(self.fd, memoryview(head), start)
             # The map keeps a descriptor of its own, and dies with the last view of it.
-            self.payload: Array | None = None
+            self.whole: Array | None = None
             if mapped:
-                whole = mmap.mmap(self.fd, 0, access=mmap.ACCESS_READ)
+                memory = mmap.mmap(self.fd, 0, access=mmap.ACCESS_READ)
                 if hasattr(mmap, "MADV_RANDOM"):
                     # Only scattered rows are read through the map: on a cold disk, reading around them is waste.
-                    whole.madvise(mmap.MADV_RANDOM)
-                first = start + header.offset
-                self.payload = np.frombuffer(whole, np.uint8)[first : first + header.payload_bytes]
+                    memory.madvise(mmap.MADV_RANDOM)
+                self.whole = np.frombuffer(memory, np.uint8)
         except FileNotFoundError:
             raise table.changed(at, "it is gone") from None
         except OSError as error:
@@ -83,25 +92,26 @@ class Handles:
         self.table = table
         self.mapped = mapped
         self._limit = handle_limit()
-        self._open: OrderedDict[int, Handle] = OrderedDict()
+        self._open: OrderedDict[str, Handle] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, at: int) -> Handle:
-        """Return the open file `at`, after a look at whether the path still names it.
+        """Return the open file of array `at`, after a look at whether the path still names it.
 
         Raises
         ------
         FileChangedError
             If the file was replaced, truncated, rewritten or removed since the scan.
         """
+        path = self.table.paths[at]
         with self._lock:
-            handle = self._open.get(at)
+            handle = self._open.get(path)
             if handle is not None:
-                self._open.move_to_end(at)
+                self._open.move_to_end(path)
         if handle is None:
             return self._new(at)
         try:
-            self.table.check_unchanged(at, os.stat(self.table.paths[at]))
+            self.table.check_unchanged(at, os.stat(path))
         except FileNotFoundError:
             raise self.table.changed(at, "it is gone") from None
         return handle
@@ -110,7 +120,7 @@ class Handles:
         """Open a file, outside the lock; if two threads do, one of the handles is closed after its read."""
         handle, oldest = Handle(self.table, at, self.mapped), None
         with self._lock:
-            self._open[at] = handle
+            self._open[self.table.paths[at]] = handle
             if len(self._open) > self._limit:
                 _, oldest = self._open.popitem(last=False)
         del oldest

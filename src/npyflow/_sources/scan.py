@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import zlib
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from npyflow._format.header import FIRST_READ_BYTES, MAX_HEADER_BYTES, header_by
 from npyflow._format.header import MAGIC as NPY_MAGIC
 from npyflow._sources.archives import EMPTY_MAGIC, MAGIC, Entry, Inflater, damaged, locate, no_member, read_directory
 from npyflow._sources.diagnosis import first_of_its_kind, wrong_size
-from npyflow._sources.fileio import open_for_read, read_at, read_start
+from npyflow._sources.fileio import open_for_read, read_at, read_bytes, read_start
 from npyflow._sources.table import FileTable, Span, TableBuilder
 
 if TYPE_CHECKING:
@@ -142,22 +141,24 @@ class Scanner:
         self._named = any(names is not None for names in members)
         # Header bytes -> the header, and the size of header and payload.
         self._known: dict[bytes, tuple[Header, int]] = {}
+        self._last: Header
+        self._last_size = -1
 
     def look(self, path: str) -> tuple[int, list[Found]]:
         """Return a file's modification time, and what was found for each of the wanted members."""
-        with _opened(path) as (fd, stat, start):
-            if start.startswith((MAGIC, EMPTY_MAGIC)):
-                return stat.st_mtime_ns, self._archive(fd, path, stat.st_size)
-            header = self._plain(fd, path, start, stat.st_size)
-            if self._named:
-                wanted = examples(names[0] for names in self._members if names is not None)
-                raise FileFormatError(
-                    f"{show_path(path)} is a .npy file, not an archive, so it has no member {wanted}; "
-                    f"leave it out, or leave out members=",
-                    path=path,
-                    kind="npz-expected",
-                )
-            return stat.st_mtime_ns, [(header, None)]
+        with _Opened(path) as opened:
+            if opened.is_archive:
+                return opened.stat.st_mtime_ns, self._archive(opened.fd, path, opened.stat.st_size)
+            header = self._plain(opened.fd, path, opened.start, opened.stat.st_size)
+        if self._named:
+            wanted = examples(names[0] for names in self._members if names is not None)
+            raise FileFormatError(
+                f"{show_path(path)} is a .npy file, not an archive, so it has no member {wanted}; "
+                f"leave it out, or leave out members=",
+                path=path,
+                kind="npz-expected",
+            )
+        return opened.stat.st_mtime_ns, [(header, None)]
 
     def survey(self, path: str) -> Survey:
         """Return all that is in a file, good and bad.
@@ -167,34 +168,35 @@ class Scanner:
         FileError
             If it cannot be read, or not as an archive.
         """
-        with _opened(path) as (fd, stat, start):
-            archive = start.startswith((MAGIC, EMPTY_MAGIC))
-            found = Survey(mtime=stat.st_mtime_ns, size=stat.st_size, archive=archive)
-            if not archive:
-                found.arrays.append((self._plain(fd, path, start, stat.st_size), None))
+        with _Opened(path) as opened:
+            fd, size = opened.fd, opened.stat.st_size
+            found = Survey(mtime=opened.stat.st_mtime_ns, size=size, archive=opened.is_archive)
+            if not opened.is_archive:
+                found.arrays.append((self._plain(fd, path, opened.start, size), None))
                 return found
             for entry in read_directory(fd, path).values():
                 try:
-                    if entry.trouble is None and not _is_array(fd, path, entry, stat.st_size):
+                    if entry.trouble is None and not _is_array(fd, path, entry, size):
                         found.others.append(entry.name)
                     else:
-                        found.arrays.append(self._member(fd, path, entry, stat.st_size))
+                        found.arrays.append(self._member(fd, path, entry, size))
                 except NpyflowError as error:
                     found.bad.append(error)
             return found
 
     def _plain(self, fd: int, path: str, start: bytes, file_size: int) -> Header:
         """The header of a file that is one array."""
+        # A header says how long it is, so one that begins like the last is the last.
+        if file_size == self._last_size and start.startswith(self._last.raw):
+            return self._last
         size = header_bytes(start)
         if size is not None and len(start) < size <= MAX_HEADER_BYTES:
             start = read_start(fd, size)
-        known = self._known.get(start[:size])
-        if known is not None and known[1] == file_size:
-            return known[0]
         span = Span(None, 0, file_size)
-        header, expected = known or self._new(path, start, span)
+        header, expected = self._known.get(start[:size]) or self._new(path, start, span)
         if file_size != expected:
             raise wrong_size(path, header, span, fd)
+        self._last, self._last_size = header, file_size
         return header
 
     def _new(self, path: str, start: bytes, span: Span) -> tuple[Header, int]:
@@ -227,26 +229,50 @@ class Scanner:
         return header, span
 
 
-@contextmanager
-def _opened(path: str) -> Iterator[tuple[int, os.stat_result, bytes]]:
-    """Open a regular file: descriptor, status and first bytes. The system's errors become ours."""
-    try:
-        fd = open_for_read(path)
+class _Opened:
+    """A regular file, open, with its status and first bytes. The system's errors become ours.
+
+    A class, because a generator costs as much as reading the header.
+    """
+
+    __slots__ = ("_path", "fd", "start", "stat")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    @property
+    def is_archive(self) -> bool:
+        """It is a zip file."""
+        return self.start.startswith((MAGIC, EMPTY_MAGIC))
+
+    def __enter__(self) -> _Opened:
         try:
-            stat = os.fstat(fd)
-            if not S_ISREG(stat.st_mode):
+            self.fd = open_for_read(self._path)
+        except OSError as error:
+            raise self._ours(error) from None
+        try:
+            self.stat = os.fstat(self.fd)
+            if not S_ISREG(self.stat.st_mode):
                 raise FileFormatError(
-                    f"{show_path(path)} is no regular file; expected a .npy file", path=path, kind="no-file"
+                    f"{show_path(self._path)} is no regular file; expected a .npy file", path=self._path, kind="no-file"
                 )
-            yield fd, stat, read_start(fd, FIRST_READ_BYTES)
-        finally:
-            os.close(fd)
-    except FileNotFoundError as error:
-        if isinstance(error, NpyflowError):
+            self.start = read_start(self.fd, FIRST_READ_BYTES)
+        except BaseException as error:
+            os.close(self.fd)
+            if isinstance(error, OSError) and not isinstance(error, NpyflowError):
+                raise self._ours(error) from None
             raise
-        raise MissingFileError(f"{show_path(path)}: no such file", path=path, kind="missing") from None
-    except OSError as error:
-        raise FileError(f"{show_path(path)}: {error.strerror}", path=path, kind="unreadable") from None
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        os.close(self.fd)
+        if isinstance(error, OSError) and not isinstance(error, NpyflowError):
+            raise self._ours(error) from None
+
+    def _ours(self, error: OSError) -> FileError:
+        if isinstance(error, FileNotFoundError):
+            return MissingFileError(f"{show_path(self._path)}: no such file", path=self._path, kind="missing")
+        return FileError(f"{show_path(self._path)}: {error.strerror}", path=self._path, kind="unreadable")
 
 
 def _only(fd: int, path: str, entries: dict[str, Entry], file_size: int) -> Entry:
@@ -295,6 +321,38 @@ def _member_start(fd: int, path: str, span: Span, count: int) -> bytes:
             path, span.member, f"cannot be inflated ({error}); write or download it again", kind="npz-crc"
         ) from None
     return bytes(body[:got])
+
+
+def scan_appended(paths: Sequence[str]) -> Scan:
+    """Read the headers of files that hold one array after another, as ``np.save`` to one open handle leaves them."""
+    builder = TableBuilder()
+    bad: dict[int, NpyflowError] = {}
+    for at, path in enumerate(paths):
+        try:
+            with _Opened(path) as opened:
+                size, mtime = opened.stat.st_size, opened.stat.st_mtime_ns
+                for number, (header, start) in enumerate(list(_appended(opened.fd, path, size))):
+                    builder.add(path, mtime, header, Span(f"array {number}", start, size))
+        except NpyflowError as error:
+            bad[at] = error
+    good = [at for at in range(len(paths)) if at not in bad]
+    return Scan(tables=(builder.table(),), good=np.array(good, np.int64), bad=bad)
+
+
+def _appended(fd: int, path: str, file_size: int) -> Iterator[tuple[Header, int]]:
+    """Each array of a file, and where it begins."""
+    start = 0
+    while start < file_size or start == 0:
+        rest = Span(None if start == 0 else f"bytes from {start:,}", 0, file_size - start)
+        text = read_bytes(fd, FIRST_READ_BYTES, start)
+        size = header_bytes(text)
+        if size is not None and len(text) < size <= min(rest.file_size, MAX_HEADER_BYTES):
+            text = read_bytes(fd, size, start)
+        header = first_of_its_kind(path, text, rest)
+        if header.offset + header.payload_bytes > rest.file_size:
+            raise wrong_size(path, header, rest)
+        yield header, start
+        start += header.offset + header.payload_bytes
 
 
 def raise_bad(bad: Sequence[NpyflowError], total: int, what: str = "file") -> None:

@@ -208,8 +208,9 @@ class FileShard:
 
     def _fill(self, handle: Handle, rows: Array, raw: Array) -> None:
         """Copy rows in the order of their bytes; a run of neighbours is one read, also where the file is mapped."""
-        if handle.payload is not None and not (self.pieces == 1 and is_run(rows)):
-            block = handle.payload.view(self.stored).reshape(*self._outer, self._count, *self._inner)
+        if handle.whole is not None and not (self.pieces == 1 and is_run(rows)):
+            payload = handle.whole[self._first : self._first + self._header.payload_bytes]
+            block = payload.view(self.stored).reshape(*self._outer, self._count, *self._inner)
             if self.pieces == 1:
                 take_rows(block.reshape(self._count, *self._inner), rows, raw)
             else:
