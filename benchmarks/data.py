@@ -8,13 +8,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+Array = np.ndarray[Any, Any]
 
 ROW = (784,)
 SMALL = (32, 32)
 IMAGE = (128, 128, 3)
+MEMBER = (20_000, 256)
 SPARSE_ROWS = 8 * 10**9 // (4 * ROW[0]) + 1
+# Ways to store the same array otherwise than native and in C order.
+LAYOUTS: dict[str, Callable[[Array], Array]] = {
+    "big-endian": lambda array: array.astype(array.dtype.newbyteorder(">")),
+    "fortran": np.asfortranarray,
+}
 _CHUNK = 8192
 _ALIGNED_TO = 64
 
@@ -71,6 +80,24 @@ class Data:
         """A folder of files ``<f4 (128, 128, 3)``."""
         return _make(self.root / "img", lambda path: _write_files(path, self.sizes.images, IMAGE))
 
+    def small_as(self, layout: str) -> Path:
+        """The arrays of `small`, stored in one of `LAYOUTS`."""
+        return _make(self.root / f"small-{layout}", lambda path: _write_as(path, self.small_paths, LAYOUTS[layout]))
+
+    def images_as(self, layout: str) -> Path:
+        """The arrays of `images`, stored in one of `LAYOUTS`."""
+        return _make(self.root / f"img-{layout}", lambda path: _write_as(path, self.image_paths, LAYOUTS[layout]))
+
+    @property
+    def member(self) -> Path:
+        """An archive whose stored member ``x`` is ``<f4 (20000, 256)``."""
+        return _make(self.root / "rows.npz", lambda path: np.savez(path, x=_member()))
+
+    @property
+    def member_alone(self) -> Path:
+        """The array of `member` as a file of its own."""
+        return _make(self.root / "rows.npy", lambda path: np.save(path, _member()))
+
     @cached_property
     def small_paths(self) -> list[str]:
         return sorted(str(path) for path in self.small.glob("*.npy"))
@@ -85,7 +112,9 @@ class Data:
 
     def prepare(self) -> None:
         """Make what needs no TensorFlow."""
-        for path in (self.x, self.y, self.unaligned, self.sparse, self.sparse_labels, self.small, self.images):
+        rows = (self.x, self.y, self.unaligned, self.sparse, self.sparse_labels, self.member, self.member_alone)
+        files = (folder for layout in LAYOUTS for folder in (self.small_as(layout), self.images_as(layout)))
+        for path in (*rows, self.small, self.images, *files):
             if not path.exists():
                 raise FileNotFoundError(path)
 
@@ -135,12 +164,22 @@ def _write_sparse(path: Path) -> None:
         file.truncate(len(header) + SPARSE_ROWS * ROW[0] * 4)
 
 
+def _member() -> Array:
+    return np.random.default_rng(3).random(MEMBER, dtype=np.float32)
+
+
 def _write_files(folder: Path, count: int, shape: tuple[int, ...]) -> None:
     folder.mkdir()
     array = np.random.default_rng(2).random(shape, dtype=np.float32)
     for number in range(count):
         array.flat[0] = number
         np.save(folder / f"{number}.npy", array)
+
+
+def _write_as(folder: Path, paths: list[str], stored: Callable[[Array], Array]) -> None:
+    folder.mkdir()
+    for path in paths:
+        np.save(folder / Path(path).name, stored(np.load(path)))
 
 
 def _write_records(path: Path, paths: list[str]) -> None:

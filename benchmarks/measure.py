@@ -43,12 +43,15 @@ class Side:
         `fingerprint` of what it must deliver; its length is the number of examples.
     batched : bool
         False where it delivers single examples.
+    each_epoch : bool
+        `make` belongs to an epoch: each pass calls it again, and its time counts.
     """
 
     name: str
     make: Callable[[], Iterable[Any]]
     expected: Array
     batched: bool = True
+    each_epoch: bool = False
 
 
 @dataclass(kw_only=True)
@@ -120,16 +123,21 @@ def race(sides: list[Side], passes: int, *, eager: bool = True) -> list[Timing]:
         native = _is_dataset(batches)
         timing = Timing(name=side.name, examples=len(side.expected), loop="tf.function" if native else "Python")
         timings.append(timing)
-        runs.append((timing.passes, _graph_loop() if native else _python_loop, batches))
+        runs.append((timing.passes, *_pass(side, batches, _graph_loop() if native else _python_loop)))
         if native:
             _graph_loop()(batches.take(1))  # traces the loop
-            eager_runs.append((timing.eager, _python_loop, batches))
+            eager_runs.append((timing.eager, *_pass(side, batches, _python_loop)))
     _rounds(runs, passes, least=_LEAST_PASSES, budget_s=_BUDGET_S)
     if eager:
         quick = {id(timing.eager) for timing in timings if median(timing.passes) < _EAGER_UP_TO_S}
         eager_runs = [run for run in eager_runs if id(run[0]) in quick]
         _rounds(eager_runs, min(_EAGER_PASSES, passes), least=_LEAST_EAGER_PASSES, budget_s=_EAGER_BUDGET_S)
     return timings
+
+
+def _pass(side: Side, batches: Any, loop: Callable[[Any], Any]) -> tuple[Callable[[Any], Any], Any]:
+    """What a pass of `side` calls, and with what."""
+    return (lambda make: loop(make()), side.make) if side.each_epoch else (loop, batches)
 
 
 def _rounds(

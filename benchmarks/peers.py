@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,13 @@ def tensor_slices(x: Any, y: Any, batch_size: int) -> Any:
     """`x` and `y` loaded, or maps of files: either is copied into the dataset whole."""
     dataset = tf.data.Dataset.from_tensor_slices((x, y))
     return dataset.shuffle(len(x)).batch(batch_size).prefetch(AUTOTUNE)
+
+
+def npz_slices(path: Path, name: str, batch_size: int) -> Any:
+    """An array of an archive, loaded and then copied into the dataset whole."""
+    with np.load(path) as archive:
+        x = archive[name]
+    return tf.data.Dataset.from_tensor_slices(x).shuffle(len(x)).batch(batch_size).prefetch(AUTOTUNE)
 
 
 def keras_arrays(x: Any, y: Any, batch_size: int) -> Any:

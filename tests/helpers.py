@@ -95,8 +95,10 @@ def same(got: Any, want: Any) -> None:
 
 def delivered(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """What npyflow makes of values: native, dates and time spans as integers."""
-    array = array.astype(array.dtype.newbyteorder("="))
-    return array.view("i8") if array.dtype.kind in "Mm" else array
+    if array.dtype.kind in "Mm":
+        # First: NumPy swaps dates without a unit wrongly.
+        array = array.view(f"{array.dtype.byteorder}i8")
+    return array.astype(array.dtype.newbyteorder("="))
 
 
 def touch_later(path: Any, by_ns: int = 1_000_000_000) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import npyflow as nf
 from helpers import header, npy_bytes, saved, write
-from npyflow._sources import scan as scan_module
+from npyflow._sources import scanner
 from npyflow._sources.scan import scan
 
 ARRAY = np.arange(24, dtype="<f4").reshape(4, 6)
@@ -220,8 +220,8 @@ def test_a_scan_reads_headers_only(tmp_path, monkeypatch):
         os.truncate(path, len(head) + (3 << 30))
         paths.append(str(path))
     asked = []
-    real = scan_module.read_start
-    monkeypatch.setattr(scan_module, "read_start", lambda fd, count: asked.append(count) or real(fd, count))
+    real = scanner.read_start
+    monkeypatch.setattr(scanner, "read_start", lambda fd, count: asked.append(count) or real(fd, count))
     found = scan(paths)
     assert len(found.tables[0]) == 3
     assert not found.bad

@@ -14,8 +14,15 @@ WORKLOADS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "elements": ("rows", "elements", {}),
     "fit": ("fitting", "dense", {}),
     **{f"memory-{kind}": ("memory", "growth", {"kind": kind}) for kind in ("rows", "sparse", "map", "keras")},
+    "npz": ("npz", "shuffled", {}),
     "files": ("files", "small", {}),
     "images": ("files", "images", {}),
+    **{
+        f"{layout}-{name}": ("layouts", "against_native", {"layout": layout, "images": name == "images"})
+        for layout in ("big-endian", "fortran")
+        for name in ("images", "files")
+    },
+    "scan": ("opening", "scanning", {}),
     "opening": ("opening", "folder", {}),
     "first-batch": ("opening", "first_batch", {}),
     "order": ("costs", "order", {}),
@@ -24,7 +31,10 @@ WORKLOADS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 # Left out of a quick run: they say more about peers, or repeat another workload at another size.
 NOT_QUICK = frozenset(
-    {"rows-32", "rows-256", "rows-1024", "memory-map", "memory-keras", "elements", "unaligned", "first-batch"}
+    {
+        *("rows-32", "rows-256", "rows-1024", "memory-map", "memory-keras", "elements", "unaligned", "first-batch"),
+        *("big-endian-files", "fortran-files"),
+    }
 )
 
 

@@ -1,4 +1,4 @@
-"""What it takes until a folder of files is open."""
+"""What it takes until a folder of files is open, and what of it is the reading of headers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ import numpy as np
 import npyflow as nf
 from benchmarks.measure import DataDiffersError, Timing, clock, in_turns, median
 from benchmarks.outcome import Outcome, Settings, Value, ratio
+from npyflow._sources.scan import scan
 
 _HEADERS = "np.load(mmap_mode='r') of each"
 _SCAN = "npyflow.files(folder)"
 _MANIFEST = "npyflow.load(manifest)"
+_SCAN_ALONE = "npyflow's scan"
+_PARSE = "open and np.lib.format for each"
 _FIRST_BATCH_S = 1.0
 _PASSES = 2
 
@@ -42,6 +45,23 @@ def folder(settings: Settings) -> Outcome:
     return outcome
 
 
+def scanning(settings: Settings) -> Outcome:
+    """The headers of files whose paths are known."""
+    paths = settings.data.small_paths
+    table = scan(paths).tables[0]
+    scanned = [(header.shape, header.fortran_order, header.dtype) for header in map(table.header, range(len(table)))]
+    if scanned != _parse(paths):
+        raise DataDiffersError(f"scan: {len(scanned):,} headers, not those that np.lib.format reads")
+    seconds = in_turns(settings.passes, lambda: scan(paths), lambda: _parse(paths))
+    outcome = Outcome(title=f"headers of {len(paths):,} files")
+    timings = [
+        Timing(name=name, examples=len(paths), passes=passes)
+        for name, passes in zip((_SCAN_ALONE, _PARSE), seconds, strict=True)
+    ]
+    outcome.add_timings(timings, {_PARSE: 5.0})
+    return outcome
+
+
 def first_batch(settings: Settings) -> Outcome:
     """From the path of a folder to the first shuffled batch, TensorFlow imported."""
     import tensorflow as tf
@@ -60,6 +80,15 @@ def _headers(path: Path) -> list[tuple[Any, Any]]:
     for name in sorted(os.listdir(path)):
         array = np.load(path / name, mmap_mode="r")
         found.append((array.shape, array.dtype))
+    return found
+
+
+def _parse(paths: list[str]) -> list[tuple[Any, Any, Any]]:
+    found = []
+    for path in paths:
+        with open(path, "rb") as file:
+            np.lib.format.read_magic(file)
+            found.append(np.lib.format.read_array_header_1_0(file))
     return found
 
 

@@ -139,11 +139,15 @@ def _as_tensor_values(array: Array) -> Array:
     return array.astype(object) if array.dtype.kind == "S" else array
 
 
-def _tf_dtype(spec: ArraySpec) -> Any:
+def _tf_dtype(spec: ArraySpec, unbatch: bool) -> Any:
     if spec.dtype.name in _UNRUNNABLE:
         raise UnsupportedDtypeError(
             f"TensorFlow has the type {spec.dtype.name} but no dataset of it runs; batches() delivers it, and "
             f"dtype='uint8' delivers its bits, for tf.bitcast outside the dataset"
+        )
+    if unbatch and spec.dtype.name.startswith("float8"):
+        raise UnsupportedDtypeError(
+            f"TensorFlow cannot cut single examples out of a batch of {spec.dtype.name}; pass a batch_size"
         )
     try:
         return tf.string if spec.dtype.kind in "US" else tf.as_dtype(spec.dtype)
@@ -169,7 +173,7 @@ def build(feed: Feed) -> Any:
     -----
     Built on the host and outside any graph, also when called inside a ``tf.function`` or under a device scope.
     """
-    types = [_tf_dtype(spec) for spec in feed.specs]
+    types = [_tf_dtype(spec, feed.unbatch) for spec in feed.specs]
     with tf.init_scope(), tf.device("CPU:0"):
         anchor = _anchor(feed)
         dataset = _epochs(feed, anchor).flat_map(lambda epoch: _epoch(feed, types, anchor, epoch))

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from npyflow._sources.labels import Labels
     from npyflow._sources.listing import Listing
     from npyflow._sources.pairing import Joined
-    from npyflow._sources.scan import Names, Scan
+    from npyflow._sources.scan import Scan
+    from npyflow._sources.scanner import Names
     from npyflow._sources.table import FileTable
 
     Array = np.ndarray[Any, Any]

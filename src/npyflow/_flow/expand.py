@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from npyflow._core.dtypes import as_dtype
-from npyflow._core.errors import OptionError
+from npyflow._core.errors import OptionError, ShapeMismatchError
 from npyflow._core.structure import Structure, spread, structure_of
 from npyflow._sources.conversion import Delivery, Field, field_tree, find_field
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from npyflow._core.dtypes import DType
-    from npyflow._sources.scan import Names
+    from npyflow._sources.scanner import Names
 
 # The dtypes that one leaf has, each with where it was met; usually one.
 Stored = list[tuple["DType", str]]
@@ -61,13 +61,22 @@ def field_trees(fields: Any, structure: Structure[Any], stored: Sequence[Stored]
     ------
     OptionError
         If a field is named that is not there.
+    ShapeMismatchError
+        If none is named, and the dtypes of one leaf have different ones.
     """
     chosen = spread(fields, structure, "fields", nested=True)
     trees: list[Structure[Field]] = []
     for choice, dtypes in zip(chosen, stored, strict=True):
         first, where = dtypes[0]
         if choice is None:
-            trees.append(Structure(field_tree(first, where)))
+            tree = field_tree(first, where)
+            for dtype, place in dtypes[1:]:
+                if field_tree(dtype, place) != tree:
+                    raise ShapeMismatchError(
+                        f"{place} has {_named(field_tree(dtype, place))}, but {where} has {_named(tree)}; name the "
+                        f"fields that all have with fields=, or open them apart"
+                    )
+            trees.append(Structure(tree))
             continue
         nest = structure_of(choice, "fields")
         if not all(isinstance(name, str) for name in nest.leaves):
@@ -77,6 +86,10 @@ def field_trees(fields: Any, structure: Structure[Any], stored: Sequence[Stored]
                 find_field(dtype, name, place)
         trees.append(Structure(nest.pack([find_field(first, name, where) for name in nest.leaves])))
     return trees
+
+
+def _named(tree: Any) -> str:
+    return f"fields {', '.join(map(str, Structure(tree).leaves))}" if isinstance(tree, dict) else "no fields"
 
 
 def deliveries(trees: Sequence[Structure[Field]], structure: Structure[Any], dtype: Any) -> list[Delivery]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npyflow._core.dtypes import DType, as_dtype, is_small_float
+from npyflow._core.dtypes import DType, as_dtype, carrier, is_small_float, native
 from npyflow._core.errors import FileFormatError, MissingFileError, OptionError
 from npyflow._core.structure import Structure
 from npyflow._core.text import show_path
@@ -239,14 +239,17 @@ def _header_out(header: Header) -> dict[str, Any]:
 
 
 def _array_out(array: Array) -> dict[str, Any]:
-    """Numbers as JSON; a float's shortest text is exact. A complex number is two."""
-    plain = array.astype(array.dtype.newbyteorder("="), order="C")
-    parts = plain.view(f"f{plain.dtype.itemsize // 2}") if plain.dtype.kind == "c" else plain
-    return {"dtype": plain.dtype.name, "shape": plain.shape, "values": parts.ravel().tolist()}
+    """Numbers as JSON; a float's shortest text is exact. A complex number is two, a date is an integer."""
+    parts = np.ascontiguousarray(array).reshape(-1).view(_part(array.dtype))
+    return {"dtype": native(array.dtype).name, "shape": array.shape, "values": parts.tolist()}
 
 
 def _array_in(facts: dict[str, Any]) -> Array:
-    dtype = np.dtype(facts["dtype"])
-    part = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
-    values: Array = np.array(facts["values"], part).view(dtype)
+    dtype = as_dtype(facts["dtype"]) or np.dtype(np.float64)
+    values: Array = np.array(facts["values"], _part(dtype)).view(dtype)
     return values.reshape(facts["shape"])
+
+
+def _part(dtype: DType) -> DType:
+    """What JSON has numbers for."""
+    return np.dtype(f"{dtype.byteorder}f{dtype.itemsize // 2}") if dtype.kind == "c" else carrier(dtype)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from npyflow._core.errors import FileFormatError, NpyflowError, OptionError
 from npyflow._core.text import examples, human_bytes, plural, show_path
 from npyflow._sources.archives import no_member
 from npyflow._sources.listing import as_path_text
-from npyflow._sources.scan import Scanner
+from npyflow._sources.payloads import Payloads, load_array
+from npyflow._sources.scanner import Scanner
+from npyflow._sources.shards import check_memory
 
 if TYPE_CHECKING:
     import os
@@ -18,6 +22,9 @@ if TYPE_CHECKING:
 
     from npyflow._core.dtypes import DType
     from npyflow._sources.table import FileTable
+
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +57,11 @@ class Member:
         """It cannot be read in place; its rows wait in RAM once the first is wanted."""
         return bool(self.table.packed())
 
+    def read(self) -> Array:
+        """Return the array, read whole: for scalars and tables that stand beside the data."""
+        check_memory(self.table, [0], "reading it")
+        return load_array(Payloads(self.table), 0)
+
     def __repr__(self) -> str:
         how = "compressed" if self.compressed else "stored"
         size = human_bytes(self.table.header(0).payload_bytes)
@@ -68,11 +80,11 @@ class Npz(Mapping[str, Member]):
         self._others = others
 
     def __getitem__(self, name: str) -> Member:
-        found = self._members.get(name) or self._members.get(str(name).removesuffix(".npy"))
-        if found is not None:
-            return found
-        if name in self._bad:
-            raise self._bad[name]
+        for key in (name, str(name).removesuffix(".npy")):
+            if key in self._members:
+                return self._members[key]
+            if key in self._bad:
+                raise self._bad[key]
         raise no_member(self._path, [name], self._members)
 
     def __contains__(self, name: object) -> bool:

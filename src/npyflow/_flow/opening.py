@@ -143,7 +143,7 @@ def files(
         except that a list keeps its own.
     labels : optional
         ``"directory"`` (the first folder of the key), a function of the key, a mapping, an `npyflow.Table`, or an
-        array, list or ``.npy`` file in the order of the keys. Examples become ``(inputs, label)``.
+        array, list, ``.npy`` file or member of an `npz` in the order of the keys. Examples become ``(inputs, label)``.
     classes : sequence of str, optional
         Class names by number, such as another flow's ``classes``. Without it the names found, sorted.
     pattern : str, optional
@@ -181,7 +181,8 @@ def files(
     listings = [list_files(leaf, pattern, name or "data") for name, leaf in structure.named()]
     joined = join(listings, structure.names)
     scans = [scan(paths, tree.leaves) for paths, tree in zip(joined.paths, arrays, strict=True)]
-    found = None if labels is None else find_labels(labels, joined.keys, classes)
+    given = labels.read() if isinstance(labels, Member) else labels
+    found = None if given is None else find_labels(given, joined.keys, classes)
     skipped = skipped_examples(joined, structure.names, scans, found, on_bad)
     keep = kept_examples(joined.keys, skipped)
     tables = [table for one in scans for table in kept_tables(one, keep)]

@@ -17,7 +17,7 @@ from npyflow._sources.conversion import field_tree
 from npyflow._sources.listing import list_files
 from npyflow._sources.pairing import join
 from npyflow._sources.payloads import Payloads
-from npyflow._sources.scan import Scanner
+from npyflow._sources.scanner import Scanner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from npyflow._format.header import Header
     from npyflow._jobs.progress import Progress
     from npyflow._sources.conversion import Field
-    from npyflow._sources.scan import Survey
+    from npyflow._sources.scanner import Survey
     from npyflow._sources.table import FileTable
 
 Array = np.ndarray[Any, Any]

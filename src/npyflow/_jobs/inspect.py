@@ -10,14 +10,14 @@ from npyflow._core.dtypes import show_dtype
 from npyflow._core.errors import NpyflowError
 from npyflow._core.text import plural, show_path
 from npyflow._jobs.named import find_files
-from npyflow._sources.scan import Scanner
+from npyflow._sources.scanner import Scanner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from npyflow._format.header import Header
     from npyflow._jobs.progress import Progress
-    from npyflow._sources.scan import Survey
+    from npyflow._sources.scanner import Survey
     from npyflow._sources.table import Span
 
 # Less than this part of all arrays is odd, and their files are named.

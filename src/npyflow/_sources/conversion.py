@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from npyflow._core.dtypes import (
     is_delivered,
     is_text,
     native,
+    show_dtype,
     unit_of,
     unsupported,
 )
@@ -74,12 +76,15 @@ class Leaf:
         Of that part, if it is an array.
     target : numpy.dtype
         Delivered; native.
+    unit : str, optional
+        What the integers of a date or time span count.
     """
 
     field: Field
     stored: DType
     shape: tuple[int, ...]
     target: DType
+    unit: str | None = None
 
     @property
     def fits_in_place(self) -> bool:
@@ -92,20 +97,27 @@ class Leaf:
     def settle(self, items: Array, out: Array) -> int | None:
         """Bring the values of landed items into `out`; return the flat position of the first that does not fit."""
         values = self.field.of(items)
-        if np.may_share_memory(values, out):
-            if not self.stored.isnative:
-                out.byteswap(inplace=True)
+        in_place = np.may_share_memory(values, out)
+        swap = in_place and not self.stored.isnative
+        if swap:
+            out.byteswap(inplace=True)
+        elif in_place:
+            pass
         elif is_bytes(self.stored):
             np.copyto(out.view(self.stored), values)
         elif is_text(self.stored):
             np.copyto(out, values)
         else:
             return cast_into(values.view(carrier(self.stored)), out)
-        return _first_bad_character(out) if out.dtype.kind == "U" else None
+        bad = _first_bad_character(out) if out.dtype.kind == "U" else None
+        if swap and bad is not None:
+            # As they were stored, for whoever looks what is wrong.
+            out.byteswap(inplace=True)
+        return bad
 
     def spec(self, shape: tuple[int, ...]) -> ArraySpec:
         """What is delivered for an array of items of `shape`."""
-        return ArraySpec((*shape, *self.shape), self.target, unit_of(self.stored))
+        return ArraySpec((*shape, *self.shape), self.target, self.unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +145,9 @@ class Conversion:
         outs : sequence of array (batch, *leaf shape)
             The output.
         """
-        if self.in_place:
-            return outs[0].view(self.stored)
-        return pool.empty(shape, self.stored)
+        # As integers: NumPy's own copies swap the bytes of dates without a unit.
+        raw = carrier(self.stored)
+        return outs[0].view(raw) if self.in_place else pool.empty(shape, raw)
 
     @property
     def in_place(self) -> bool:
@@ -158,7 +170,7 @@ class Conversion:
         for number, (leaf, out) in enumerate(zip(self.leaves, outs, strict=True)):
             bad = leaf.settle(landed, out)
             if bad is not None:
-                return number, bad // max(1, out[0].size)
+                return number, bad // max(1, math.prod(out.shape[1:]))
         return None
 
 
@@ -281,7 +293,13 @@ def plan_conversions(stored: Sequence[tuple[DType, str]], delivery: Delivery) ->
             Conversion(
                 dtype,
                 tuple(
-                    Leaf(field=field, stored=have, shape=shape, target=_target(have, want, width, _show(where, field)))
+                    Leaf(
+                        field=field,
+                        stored=have,
+                        shape=shape,
+                        target=_target(have, want, width, _show(where, field)),
+                        unit=unit_of(want if want is not None and is_bytes(have) else have),
+                    )
                     for field, (have, shape), want, width in zip(
                         delivery.fields, leaves, delivery.dtypes, widths, strict=True
                     )
@@ -298,13 +316,11 @@ def _show(where: str, field: Field) -> str:
 def _target(stored: DType, wanted: DType | None, width: int, where: str) -> DType:
     """The dtype that `stored` is delivered as, if `wanted` was asked for."""
     if is_text(stored):
-        if wanted is not None and wanted.kind != stored.kind:
-            raise UnsupportedDtypeError(f"{where}: text cannot be cast to {wanted.name}; leave out dtype= for it")
-        # At least one character: NumPy has no arrays of texts without room.
-        return np.dtype(f"{stored.kind}{max(1, width // (4 if stored.kind == 'U' else 1))}")
+        return _text_target(stored, wanted, width, where)
     target = native(carrier(stored) if wanted is None else carrier(wanted))
     if is_bytes(stored):
-        if wanted is None or not (is_delivered(target) and target.itemsize == stored.itemsize):
+        numeric = is_delivered(target) and not is_text(target) and target.kind != "b"
+        if wanted is None or not numeric or target.itemsize != stored.itemsize:
             raise unsupported(stored, where)
         return target
     if not is_delivered(target) or is_text(target):
@@ -312,6 +328,17 @@ def _target(stored: DType, wanted: DType | None, width: int, where: str) -> DTyp
     if {stored.kind, (wanted or stored).kind} & {"M", "m"} and wanted is not None:
         _check_dates(stored, wanted, where)
     check_castable(carrier(stored), target, where)
+    return target
+
+
+def _text_target(stored: DType, wanted: DType | None, width: int, where: str) -> DType:
+    """Texts as wide as the widest; at least one character, since NumPy has no arrays of texts without room."""
+    target = np.dtype(f"{stored.kind}{max(1, width // (4 if stored.kind == 'U' else 1))}")
+    if wanted is not None and (wanted.kind != stored.kind or wanted.itemsize not in (0, target.itemsize)):
+        raise UnsupportedDtypeError(
+            f"{where}: {show_dtype(stored)} cannot be cast to {show_dtype(wanted)}; leave out dtype= for it: "
+            f"text has no width in TensorFlow, and none is cut"
+        )
     return target
 
 
@@ -328,20 +355,20 @@ def cast_error(items: Array, leaf: Leaf, place: Place, index: int) -> CastError:
 
     Parameters
     ----------
-    items : array
-        The example as stored.
+    items : array (1, ...)
+        The example as stored; not alone, since NumPy cannot make a ``str`` of a text that is none.
     """
     values = leaf.field.of(items)
     out = np.empty(values.shape, leaf.target)
     at = leaf.settle(np.array(items), out) or 0
-    position = tuple(int(axis) for axis in np.unravel_index(at, values.shape)) if values.shape else ()
-    where = _show(str(place), leaf.field)
+    position = tuple(int(axis) for axis in np.unravel_index(at, values.shape))
+    where = f"{_show(str(place), leaf.field)} position {position[1:]}"
     if is_text(leaf.stored):
-        message = f"{where} position {position}: the text has a character that Unicode does not know; fix the file"
+        message = f"{where}: the text has a character that Unicode does not know; fix the file"
     else:
         value = values.view(carrier(leaf.stored))[position]
         message = (
-            f"{where} position {position}: {value!r} does not fit {leaf.target.name} (stored as {leaf.stored.name}); "
+            f"{where}: {value!r} does not fit {leaf.target.name} (stored as {leaf.stored.name}); "
             f"ask for a wider dtype=, or clip the values and save them again"
         )
     return CastError(message, path=place.path, member=place.member, index=index)

@@ -92,7 +92,7 @@ class FileSource:
         if bad is not None:
             number, example = bad
             index = int(indices[example])
-            raise cast_error(landed[example], plan.leaves[number], self.place(index), index)
+            raise cast_error(landed[example : example + 1], plan.leaves[number], self.place(index), index)
 
 
 def _check_agree(table: FileTable, delivery: Delivery, name: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from npyflow._core.dtypes import carrier
 from npyflow._core.errors import MissingFileError, NpyflowWarning, OptionError, PairingError, ShapeMismatchError
 from npyflow._core.text import examples, natural_key, plural, show_path
 from npyflow._sources.listing import as_path_text
@@ -211,7 +212,9 @@ def _in_order(labels: Any, keys: Sequence[str], classes: Sequence[str] | None) -
         )
     array, names = _number(values, classes)
     ends = [*range(min(3, len(keys))), *range(max(3, len(keys) - 3), len(keys))]
-    matches = tuple((keys[at], str(values[at])) for at in ends)
+    # NumPy cannot print dates without a unit.
+    shown = values.view(carrier(values.dtype)) if values.dtype.name in ("datetime64", "timedelta64") else values
+    matches = tuple((keys[at], str(shown[at])) for at in ends)
     return Labels(values=array, classes=names, missing={}, matches=matches)
 
 
@@ -245,6 +248,8 @@ def _stack(values: Sequence[Any], keys: Sequence[str]) -> Array:
 
 def _number(values: Array, classes: Sequence[str] | None) -> tuple[Array, tuple[str, ...] | None]:
     """Turn class names into numbers; keep numbers, and check them if `classes` are given."""
+    if values.dtype.kind == "S":
+        values = np.strings.decode(values, "utf-8", "backslashreplace")
     if values.dtype.kind != "U":
         if classes is not None and values.size and not (values.min() >= 0 and values.max() < len(classes)):
             raise OptionError(

@@ -155,16 +155,20 @@ def _is_wild(part: str) -> bool:
 def _matching(root: str, pattern: str, nothing: str) -> Listing:
     regex, depth = _compile(pattern)
     left_out: Counter[str] = Counter()
+    suffixes: Counter[str] = Counter()
     found: list[tuple[str, str]] = []
     if os.path.isdir(root):
         for name in _walk(root, depth, left_out):
             match = regex.fullmatch(name)
             if match is None:
                 left_out["not matching"] += 1
+                suffixes[os.path.splitext(name)[1]] += 1
             else:
                 found.append((match["key"] if "key" in regex.groupindex else _key(name), name))
     if not found:
+        kinds = examples((f"{count:,} {suffix or 'without suffix'}" for suffix, count in suffixes.most_common()), 3)
         seen = f"; it holds {plural(sum(left_out.values()), 'other file')}" if left_out else ""
+        seen += f" ({kinds})" if kinds else ""
         raise MissingFileError(f"{show_path(nothing)}{seen}; {_nearest(root)}", path=root, kind="missing")
     found.sort(key=lambda pair: natural_key(pair[0]))
     prefix = "" if root == "." else os.path.join(root, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import zlib
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from npyflow._core.dtypes import carrier
 from npyflow._core.errors import FileError, FileFormatError
 from npyflow._core.text import show_path
 from npyflow._sources.archives import Inflater, Stored, damaged
@@ -168,6 +170,19 @@ class Payloads:
             return self.table.changed(index, "it is gone")
         path = self.table.paths[index]
         return FileError(f"{show_path(path)}: {error.strerror}", path=path, index=index, kind="unreadable")
+
+
+def load_array(payloads: Payloads, at: int) -> Array:
+    """Read a whole array into memory, in the order in which it is stored."""
+    header = payloads.table.header(at)
+    # Zeros, because NumPy gives texts without room for a character room for one, and nothing is read there.
+    make = np.empty if header.dtype.itemsize else np.zeros
+    # As integers: NumPy makes dates without a unit native, whatever it is told.
+    values = make(math.prod(header.shape), carrier(header.dtype))
+    payloads.read(header, np.array([at]), values)
+    if header.dtype.kind in "Mm":
+        values = values.view(header.dtype)
+    return values.reshape(header.shape, order="F" if header.fortran_order else "C")
 
 
 def _fill(fd: int, span: Span, head: bytearray, body: memoryview) -> int:

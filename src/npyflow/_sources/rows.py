@@ -109,7 +109,7 @@ class RowSource:
         if bad is not None:
             leaf, example = bad
             index = int(indices[example])
-            raise cast_error(landed[example], plan.leaves[leaf], self.place(index), index)
+            raise cast_error(landed[example : example + 1], plan.leaves[leaf], self.place(index), index)
 
 
 def rows_of_arrays(arrays: Sequence[Any], *, axis: int, delivery: Delivery, pool: BufferPool, name: str) -> RowSource:

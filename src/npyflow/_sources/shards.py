@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from npyflow._core.dtypes import carrier
 from npyflow._core.errors import OptionError
 from npyflow._core.text import human_bytes
 from npyflow._sources.base import Place, fortran_view
 from npyflow._sources.fileio import read_at
-from npyflow._sources.payloads import Payloads, byte_view
+from npyflow._sources.payloads import Payloads, byte_view, load_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,7 @@ class Shard(Protocol):
         """Number of rows."""
 
     def take(self, rows: Array, out: Array) -> None:
-        """Copy raw rows into `out`, C-contiguous and of dtype `stored`."""
+        """Copy raw rows into `out`, C-contiguous and of dtype ``carrier(stored)``."""
 
     def place(self, row: int) -> Place:
         """Where a row stands."""
@@ -69,11 +70,9 @@ class MemoryShard:
     pieces = 1
 
     def __init__(self, array: Array, axis: int) -> None:
-        self.array = np.moveaxis(np.asarray(array), axis, 0)
-
-    @property
-    def stored(self) -> DType:
-        return self.array.dtype
+        moved = np.moveaxis(np.asarray(array), axis, 0)
+        self.stored: DType = moved.dtype
+        self.array = moved.view(carrier(moved.dtype))
 
     def __len__(self) -> int:
         return len(self.array)
@@ -141,10 +140,7 @@ class LoadedShard:
         self._loaded = None
 
     def _load(self) -> MemoryShard:
-        header = self._header
-        values = np.empty(math.prod(header.shape), header.dtype)
-        self._payloads.read(header, np.array([self._at]), values)
-        return MemoryShard(values.reshape(header.shape, order="F" if header.fortran_order else "C"), self._axis)
+        return MemoryShard(load_array(self._payloads, self._at), self._axis)
 
 
 class FileShard:
@@ -194,7 +190,7 @@ class FileShard:
             return
         shape = (len(rows), *self._outer, *self._inner)
         if self._reversed:
-            raw = np.empty(shape, self.stored)
+            raw = np.empty(shape, out.dtype)
             self._fill(handle, rows, raw)
             np.copyto(out, fortran_view(raw))
         else:
@@ -210,7 +206,7 @@ class FileShard:
         """Copy rows in the order of their bytes; a run of neighbours is one read, also where the file is mapped."""
         if handle.whole is not None and not (self.pieces == 1 and is_run(rows)):
             payload = handle.whole[self._first : self._first + self._header.payload_bytes]
-            block = payload.view(self.stored).reshape(*self._outer, self._count, *self._inner)
+            block = payload.view(raw.dtype).reshape(*self._outer, self._count, *self._inner)
             if self.pieces == 1:
                 take_rows(block.reshape(self._count, *self._inner), rows, raw)
             else:

@@ -1,0 +1,274 @@
+"""Looking at one file: whether it is an array or an archive of them, and what their headers say."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections import Counter
+from dataclasses import dataclass, field
+from stat import S_ISREG
+from typing import TYPE_CHECKING
+
+from npyflow._core.dtypes import show_dtype
+from npyflow._core.errors import FileError, FileFormatError, MissingFileError, NpyflowError
+from npyflow._core.text import examples, show_path
+from npyflow._format.header import FIRST_READ_BYTES, MAX_HEADER_BYTES, header_bytes
+from npyflow._format.header import MAGIC as NPY_MAGIC
+from npyflow._sources.archives import (
+    EMPTY_MAGIC,
+    MAGIC,
+    Entry,
+    Inflater,
+    damaged,
+    locate,
+    no_member,
+    read_directory,
+)
+from npyflow._sources.diagnosis import first_of_its_kind, wrong_size
+from npyflow._sources.fileio import open_for_read, read_at, read_start
+from npyflow._sources.table import FileTable, Span, TableBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npyflow._format.header import Header
+
+# Names of one member: the first that an archive has is taken. None for the only array of a file.
+Names = list[str] | None
+
+Found = tuple["Header", Span | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """Everything that one file holds.
+
+    Parameters
+    ----------
+    mtime, size : int
+        Of the file, in nanoseconds and bytes.
+    archive : bool
+        It is an ``.npz`` file.
+    arrays : list of (Header, Span or None)
+        The good arrays.
+    bad : list of NpyflowError
+        What is wrong with the others.
+    others : list of str
+        What else an archive holds; NumPy ignores it too.
+    """
+
+    mtime: int
+    size: int
+    archive: bool
+    arrays: list[Found] = field(default_factory=list)
+    bad: list[NpyflowError] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+    def table(self, path: str, at: int) -> FileTable:
+        """A table of the array `at` alone."""
+        builder = TableBuilder()
+        builder.add(path, self.mtime, *self.arrays[at])
+        return builder.table()
+
+
+class Scanner:
+    """Looks at one file after another and remembers the headers it has parsed.
+
+    Parameters
+    ----------
+    members : sequence of list of str or None
+        As in `scan`.
+    """
+
+    def __init__(self, members: Sequence[Names] = (None,)) -> None:
+        self.sets: Counter[tuple[str, ...]] = Counter()
+        self._members = members
+        self._named = any(names is not None for names in members)
+        # Header bytes -> the header, and the size of header and payload.
+        self._known: dict[bytes, tuple[Header, int]] = {}
+        self._last: Header
+        self._last_size = -1
+
+    def look(self, path: str) -> tuple[int, list[Found]]:
+        """Return a file's modification time, and what was found for each of the wanted members."""
+        with OpenedFile(path) as opened:
+            if opened.is_archive:
+                return opened.stat.st_mtime_ns, self._archive(opened.fd, path, opened.stat.st_size)
+            header = self._plain(opened.fd, path, opened.start, opened.stat.st_size)
+        if self._named:
+            wanted = examples(names[0] for names in self._members if names is not None)
+            raise FileFormatError(
+                f"{show_path(path)} is a .npy file, not an archive, so it has no member {wanted}; "
+                f"leave it out, or leave out members=",
+                path=path,
+                kind="npz-expected",
+            )
+        return opened.stat.st_mtime_ns, [(header, None)]
+
+    def survey(self, path: str) -> Survey:
+        """Return all that is in a file, good and bad.
+
+        Raises
+        ------
+        FileError
+            If it cannot be read, or not as an archive.
+        """
+        with OpenedFile(path) as opened:
+            fd, size = opened.fd, opened.stat.st_size
+            found = Survey(mtime=opened.stat.st_mtime_ns, size=size, archive=opened.is_archive)
+            if not opened.is_archive:
+                found.arrays.append((self._plain(fd, path, opened.start, size), None))
+                return found
+            for entry in read_directory(fd, path).values():
+                try:
+                    if entry.trouble is None and not _is_array(fd, path, entry, size):
+                        found.others.append(entry.name)
+                    else:
+                        found.arrays.append(self._member(fd, path, entry, size))
+                except NpyflowError as error:
+                    found.bad.append(error)
+            return found
+
+    def _plain(self, fd: int, path: str, start: bytes, file_size: int) -> Header:
+        """The header of a file that is one array."""
+        # A header says how long it is, so one that begins like the last is the last.
+        if file_size == self._last_size and start.startswith(self._last.raw):
+            return self._last
+        size = header_bytes(start)
+        if size is not None and len(start) < size <= MAX_HEADER_BYTES:
+            start = read_start(fd, size)
+        span = Span(None, 0, file_size)
+        header, expected = self._known.get(start[:size]) or self._new(path, start, span)
+        if file_size != expected:
+            raise wrong_size(path, header, span, fd)
+        self._last, self._last_size = header, file_size
+        return header
+
+    def _new(self, path: str, start: bytes, span: Span) -> tuple[Header, int]:
+        header = first_of_its_kind(path, start, span)
+        return self._known.setdefault(header.raw, (header, header.offset + header.payload_bytes))
+
+    def _archive(self, fd: int, path: str, file_size: int) -> list[Found]:
+        """The wanted arrays of an archive."""
+        entries = read_directory(fd, path)
+        if self._named:
+            self.sets[tuple(entries)] += 1
+            chosen = [_named(path, entries, names or []) for names in self._members]
+        else:
+            chosen = [self._only(fd, path, entries, file_size)]
+        return [self._member(fd, path, entry, file_size) for entry in chosen]
+
+    def _only(self, fd: int, path: str, entries: dict[str, Entry], file_size: int) -> Entry:
+        """The one array of an archive."""
+        arrays = list(entries.values())
+        if len(arrays) > 1:
+            arrays = [entry for entry in arrays if entry.trouble or _is_array(fd, path, entry, file_size)]
+        if len(arrays) == 1:
+            return arrays[0]
+        if not arrays:
+            what = "is an archive without arrays; expected a .npy file, or a .npz archive of one"
+            raise damaged(path, None, what, kind="npz-empty")
+        shown = examples((self._show(fd, path, entry, file_size) for entry in arrays), 8)
+        raise damaged(
+            path,
+            None,
+            f"holds {len(arrays):,} arrays ({shown}); expected one, or a choice: npyflow.npz(path)[name] for rows, "
+            f"members=name for files",
+            kind="npz-choice",
+        )
+
+    def _show(self, fd: int, path: str, entry: Entry, file_size: int) -> str:
+        try:
+            header, _ = self._member(fd, path, entry, file_size)
+        except NpyflowError:
+            return f"{entry.name}: unusable"
+        return f"{entry.name}: {show_dtype(header.dtype)} {header.shape}"
+
+    def _member(self, fd: int, path: str, entry: Entry, file_size: int) -> tuple[Header, Span]:
+        """Where an array lies in its archive, and its header."""
+        start = locate(fd, path, entry, file_size)
+        span = Span(entry.name, start, file_size, entry.packed if entry.deflated else -1, entry.crc)
+        # To whom reads it, a member is a file of its own.
+        inner = Span(entry.name, 0, entry.size)
+        text = _member_start(fd, path, span, min(entry.size, FIRST_READ_BYTES))
+        size = header_bytes(text)
+        if size is not None and len(text) < size <= min(entry.size, MAX_HEADER_BYTES):
+            text = _member_start(fd, path, span, size)
+        header, expected = self._known.get(text[:size]) or self._new(path, text, inner)
+        if entry.size != expected:
+            raise wrong_size(path, header, inner)
+        return header, span
+
+
+class OpenedFile:
+    """A regular file, open, with its status and first bytes. The system's errors become ours.
+
+    A class, because a generator costs as much as reading the header.
+    """
+
+    __slots__ = ("_path", "fd", "start", "stat")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    @property
+    def is_archive(self) -> bool:
+        """It is a zip file."""
+        return self.start.startswith((MAGIC, EMPTY_MAGIC))
+
+    def __enter__(self) -> OpenedFile:
+        try:
+            self.fd = open_for_read(self._path)
+        except OSError as error:
+            raise self._ours(error) from None
+        try:
+            self.stat = os.fstat(self.fd)
+            if not S_ISREG(self.stat.st_mode):
+                raise FileFormatError(
+                    f"{show_path(self._path)} is no regular file; expected a .npy file", path=self._path, kind="no-file"
+                )
+            self.start = read_start(self.fd, FIRST_READ_BYTES)
+        except BaseException as error:
+            os.close(self.fd)
+            if isinstance(error, OSError) and not isinstance(error, NpyflowError):
+                raise self._ours(error) from None
+            raise
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        os.close(self.fd)
+        if isinstance(error, OSError) and not isinstance(error, NpyflowError):
+            raise self._ours(error) from None
+
+    def _ours(self, error: OSError) -> FileError:
+        if isinstance(error, FileNotFoundError):
+            return MissingFileError(f"{show_path(self._path)}: no such file", path=self._path, kind="missing")
+        return FileError(f"{show_path(self._path)}: {error.strerror}", path=self._path, kind="unreadable")
+
+
+def _named(path: str, entries: dict[str, Entry], names: list[str]) -> Entry:
+    """The array of the first of `names` that there is."""
+    for name in names:
+        entry = entries.get(name) or entries.get(name.removesuffix(".npy"))
+        if entry is not None:
+            return entry
+    raise no_member(path, names, entries)
+
+
+def _is_array(fd: int, path: str, entry: Entry, file_size: int) -> bool:
+    """Say whether a member is an array: by its first bytes, as ``np.load`` does."""
+    span = Span(entry.name, locate(fd, path, entry, file_size), file_size, entry.packed if entry.deflated else -1)
+    return _member_start(fd, path, span, min(entry.size, len(NPY_MAGIC))) == NPY_MAGIC
+
+
+def _member_start(fd: int, path: str, span: Span, count: int) -> bytes:
+    """The first `count` bytes of a member, or as many as there are."""
+    body = bytearray(count)
+    view = memoryview(body)
+    try:
+        got = read_at(fd, view, span.start) if span.packed < 0 else Inflater(fd, span.start, span.packed).fill(view)
+    except zlib.error as error:
+        raise damaged(
+            path, span.member, f"cannot be inflated ({error}); write or download it again", kind="npz-crc"
+        ) from None
+    return bytes(body[:got])
