@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -42,22 +40,25 @@ cli.add_command(inspect)
 @cli.command()
 @click.option(
     "--keep",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(file_okay=False),
     metavar="DIR",
     help="Write the data to DIR and leave it there.",
 )
-def demo(keep: Path | None) -> None:
+def demo(keep: str | None) -> None:
     """Train on real data in three layouts, and time each beside the usual recipe.
 
     Needs TensorFlow and scikit-learn, whose package ships the data: 1,797 handwritten digits.
     """
+    import tempfile
+    from pathlib import Path
+
     from npyflow._jobs.demo import run
 
     # TensorFlow's start-up messages would tear the progress bar.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     start = time.perf_counter()
     with ExitStack() as stack:
-        folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="npyflow-demo-")))
+        folder = Path(keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="npyflow-demo-")))
         progress = stack.enter_context(shown_progress())
         results = run(folder, progress)
     _print_results(results, time.perf_counter() - start)

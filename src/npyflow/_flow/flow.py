@@ -12,7 +12,6 @@ from npyflow._core.spec import ArraySpec
 from npyflow._core.structure import Structure
 from npyflow._core.text import human_bytes, plural
 from npyflow._flow.content import Content
-from npyflow._flow.manifest import save_content
 from npyflow._flow.options import example_indices, first_step, integer, shard_of, shuffle_of
 from npyflow._flow.split import check_no_empty, part_bounds, split_keys, split_rows
 from npyflow._order.layout import plan_layout, plan_pace
@@ -269,6 +268,9 @@ class Flow:
         OptionError
             If a component is an array in RAM, which has no path.
         """
+        # Here and in `load`, because most flows are never saved.
+        from npyflow._flow.manifest import save_content
+
         save_content(self._content, self._selection, path)
 
     def close(self) -> None:

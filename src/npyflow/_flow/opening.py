@@ -21,7 +21,6 @@ from npyflow._flow.audit import (
 from npyflow._flow.content import Content
 from npyflow._flow.expand import Stored, deliveries, field_trees, graft, member_trees
 from npyflow._flow.flow import Flow
-from npyflow._flow.manifest import load_content
 from npyflow._flow.npz import Member
 from npyflow._sources.component import Component
 from npyflow._sources.labels import find_labels
@@ -219,6 +218,8 @@ def load(path: str | os.PathLike[str]) -> Flow:
     MissingFileError, FileFormatError
         If there is no manifest, or it is damaged or of another version.
     """
+    from npyflow._flow.manifest import load_content
+
     return Flow(*load_content(path))
 
 

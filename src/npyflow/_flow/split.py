@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +45,9 @@ def split_keys(keys: Sequence[str], bounds: Sequence[float], *, seed: int, level
     level : int
         Splits that `keys` come from; a part that is split again needs other hashes.
     """
+    # Here, because it loads a cryptographic library, which most who import npyflow do not need.
+    import hashlib
+
     salt = mix(seed, level).to_bytes(8, "little")
     points = [
         int.from_bytes(

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MAGIC = b"PK\x03\x04"
-EMPTY_MAGIC = b"PK\x05\x06"
+# Of an archive with something in it, and of an empty one.
+ARCHIVE_MAGICS = (MAGIC, b"PK\x05\x06")
 
 _STORED, _DEFLATED = 0, 8
 _METHODS = {12: "bzip2", 14: "LZMA", 93: "Zstandard"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import warnings
 from collections import Counter
@@ -79,6 +78,8 @@ class Table:
 
     def _rows(self, name: str) -> list[dict[str, str]]:
         """Read all lines; each must have as many cells as the header line."""
+        import csv  # here, because few flows have a table
+
         try:
             with open(self.path, encoding="utf-8-sig", newline="") as file:
                 rows = list(csv.DictReader(file))

@@ -13,7 +13,7 @@ from npyflow._core.text import plural
 from npyflow._format.header import FIRST_READ_BYTES, MAX_HEADER_BYTES, header_bytes
 from npyflow._sources.diagnosis import first_of_its_kind, wrong_size
 from npyflow._sources.fileio import read_bytes
-from npyflow._sources.scanner import Names, OpenedFile, Scanner
+from npyflow._sources.scanner import Names, Scanner, look_into
 from npyflow._sources.table import FileTable, Span, TableBuilder
 
 if TYPE_CHECKING:
@@ -87,12 +87,12 @@ def scan_appended(paths: Sequence[str]) -> Scan:
     bad: dict[int, NpyflowError] = {}
     for at, path in enumerate(paths):
         try:
-            with OpenedFile(path) as opened:
-                size, mtime = opened.stat.st_size, opened.stat.st_mtime_ns
-                for number, (header, start) in enumerate(list(_appended(opened.fd, path, size))):
-                    builder.add(path, mtime, header, Span(f"array {number}", start, size))
+            stat, found = look_into(path, lambda fd, path, stat, _: (stat, list(_appended(fd, path, stat.st_size))))
         except NpyflowError as error:
             bad[at] = error
+            continue
+        for number, (header, start) in enumerate(found):
+            builder.add(path, stat.st_mtime_ns, header, Span(f"array {number}", start, stat.st_size))
     good = [at for at in range(len(paths)) if at not in bad]
     return Scan(tables=(builder.table(),), good=np.array(good, np.int64), bad=bad)
 

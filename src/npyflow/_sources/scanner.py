@@ -7,7 +7,7 @@ import zlib
 from collections import Counter
 from dataclasses import dataclass, field
 from stat import S_ISREG
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from npyflow._core.dtypes import show_dtype
 from npyflow._core.errors import FileError, FileFormatError, MissingFileError, NpyflowError
@@ -15,8 +15,7 @@ from npyflow._core.text import examples, show_path
 from npyflow._format.header import FIRST_READ_BYTES, MAX_HEADER_BYTES, header_bytes
 from npyflow._format.header import MAGIC as NPY_MAGIC
 from npyflow._sources.archives import (
-    EMPTY_MAGIC,
-    MAGIC,
+    ARCHIVE_MAGICS,
     Entry,
     Inflater,
     damaged,
@@ -29,9 +28,11 @@ from npyflow._sources.fileio import open_for_read, read_at, read_start
 from npyflow._sources.table import FileTable, Span, TableBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from npyflow._format.header import Header
+
+T = TypeVar("T")
 
 # Names of one member: the first that an archive has is taken. None for the only array of a file.
 Names = list[str] | None
@@ -86,24 +87,14 @@ class Scanner:
         self._named = any(names is not None for names in members)
         # Header bytes -> the header, and the size of header and payload.
         self._known: dict[bytes, tuple[Header, int]] = {}
-        self._last: Header
-        self._last_size = -1
+        # The last file's: most files are like the one before.
+        self._raw = b""
+        self._size = -1
+        self._same: list[Found] = []
 
     def look(self, path: str) -> tuple[int, list[Found]]:
         """Return a file's modification time, and what was found for each of the wanted members."""
-        with OpenedFile(path) as opened:
-            if opened.is_archive:
-                return opened.stat.st_mtime_ns, self._archive(opened.fd, path, opened.stat.st_size)
-            header = self._plain(opened.fd, path, opened.start, opened.stat.st_size)
-        if self._named:
-            wanted = examples(names[0] for names in self._members if names is not None)
-            raise FileFormatError(
-                f"{show_path(path)} is a .npy file, not an archive, so it has no member {wanted}; "
-                f"leave it out, or leave out members=",
-                path=path,
-                kind="npz-expected",
-            )
-        return opened.stat.st_mtime_ns, [(header, None)]
+        return look_into(path, self._look)
 
     def survey(self, path: str) -> Survey:
         """Return all that is in a file, good and bad.
@@ -113,27 +104,44 @@ class Scanner:
         FileError
             If it cannot be read, or not as an archive.
         """
-        with OpenedFile(path) as opened:
-            fd, size = opened.fd, opened.stat.st_size
-            found = Survey(mtime=opened.stat.st_mtime_ns, size=size, archive=opened.is_archive)
-            if not opened.is_archive:
-                found.arrays.append((self._plain(fd, path, opened.start, size), None))
-                return found
-            for entry in read_directory(fd, path).values():
-                try:
-                    if entry.trouble is None and not _is_array(fd, path, entry, size):
-                        found.others.append(entry.name)
-                    else:
-                        found.arrays.append(self._member(fd, path, entry, size))
-                except NpyflowError as error:
-                    found.bad.append(error)
+        return look_into(path, self._survey)
+
+    def _look(self, fd: int, path: str, stat: os.stat_result, start: bytes) -> tuple[int, list[Found]]:
+        # A header says how long it is, so what begins with the last one has the last one.
+        if stat.st_size == self._size and start.startswith(self._raw):
+            return stat.st_mtime_ns, self._same
+        if start.startswith(ARCHIVE_MAGICS):
+            return stat.st_mtime_ns, self._archive(fd, path, stat.st_size)
+        header = self._plain(fd, path, start, stat.st_size)
+        if self._named:
+            wanted = examples(names[0] for names in self._members if names is not None)
+            raise FileFormatError(
+                f"{show_path(path)} is a .npy file, not an archive, so it has no member {wanted}; "
+                f"leave it out, or leave out members=",
+                path=path,
+                kind="npz-expected",
+            )
+        self._raw, self._size, self._same = header.raw, stat.st_size, [(header, None)]
+        return stat.st_mtime_ns, self._same
+
+    def _survey(self, fd: int, path: str, stat: os.stat_result, start: bytes) -> Survey:
+        size, archive = stat.st_size, start.startswith(ARCHIVE_MAGICS)
+        found = Survey(mtime=stat.st_mtime_ns, size=size, archive=archive)
+        if not archive:
+            found.arrays.append((self._plain(fd, path, start, size), None))
             return found
+        for entry in read_directory(fd, path).values():
+            try:
+                if entry.trouble is None and not _is_array(fd, path, entry, size):
+                    found.others.append(entry.name)
+                else:
+                    found.arrays.append(self._member(fd, path, entry, size))
+            except NpyflowError as error:
+                found.bad.append(error)
+        return found
 
     def _plain(self, fd: int, path: str, start: bytes, file_size: int) -> Header:
         """The header of a file that is one array."""
-        # A header says how long it is, so one that begins like the last is the last.
-        if file_size == self._last_size and start.startswith(self._last.raw):
-            return self._last
         size = header_bytes(start)
         if size is not None and len(start) < size <= MAX_HEADER_BYTES:
             start = read_start(fd, size)
@@ -141,7 +149,6 @@ class Scanner:
         header, expected = self._known.get(start[:size]) or self._new(path, start, span)
         if file_size != expected:
             raise wrong_size(path, header, span, fd)
-        self._last, self._last_size = header, file_size
         return header
 
     def _new(self, path: str, start: bytes, span: Span) -> tuple[Header, int]:
@@ -200,50 +207,37 @@ class Scanner:
         return header, span
 
 
-class OpenedFile:
-    """A regular file, open, with its status and first bytes. The system's errors become ours.
+def look_into(path: str, look: Callable[[int, str, os.stat_result, bytes], T]) -> T:
+    """Open a regular file and return what `look` makes of it; the system's errors become ours.
 
-    A class, because a generator costs as much as reading the header.
+    Parameters
+    ----------
+    look : callable
+        Called with the descriptor, the path, the status and the first bytes. Not a context manager, which would cost
+        as much as the system calls.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be opened or read, or is none.
     """
-
-    __slots__ = ("_path", "fd", "start", "stat")
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    @property
-    def is_archive(self) -> bool:
-        """It is a zip file."""
-        return self.start.startswith((MAGIC, EMPTY_MAGIC))
-
-    def __enter__(self) -> OpenedFile:
+    try:
+        fd = open_for_read(path)
         try:
-            self.fd = open_for_read(self._path)
-        except OSError as error:
-            raise self._ours(error) from None
-        try:
-            self.stat = os.fstat(self.fd)
-            if not S_ISREG(self.stat.st_mode):
+            stat = os.fstat(fd)
+            if not S_ISREG(stat.st_mode):
                 raise FileFormatError(
-                    f"{show_path(self._path)} is no regular file; expected a .npy file", path=self._path, kind="no-file"
+                    f"{show_path(path)} is no regular file; expected a .npy file", path=path, kind="no-file"
                 )
-            self.start = read_start(self.fd, FIRST_READ_BYTES)
-        except BaseException as error:
-            os.close(self.fd)
-            if isinstance(error, OSError) and not isinstance(error, NpyflowError):
-                raise self._ours(error) from None
-            raise
-        return self
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        os.close(self.fd)
-        if isinstance(error, OSError) and not isinstance(error, NpyflowError):
-            raise self._ours(error) from None
-
-    def _ours(self, error: OSError) -> FileError:
-        if isinstance(error, FileNotFoundError):
-            return MissingFileError(f"{show_path(self._path)}: no such file", path=self._path, kind="missing")
-        return FileError(f"{show_path(self._path)}: {error.strerror}", path=self._path, kind="unreadable")
+            return look(fd, path, stat, read_start(fd, FIRST_READ_BYTES))
+        finally:
+            os.close(fd)
+    except NpyflowError:
+        raise
+    except FileNotFoundError:
+        raise MissingFileError(f"{show_path(path)}: no such file", path=path, kind="missing") from None
+    except OSError as error:
+        raise FileError(f"{show_path(path)}: {error.strerror}", path=path, kind="unreadable") from None
 
 
 def _named(path: str, entries: dict[str, Entry], names: list[str]) -> Entry:
