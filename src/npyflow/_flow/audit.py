@@ -31,40 +31,38 @@ if TYPE_CHECKING:
 _MUCH = 100_000_000
 
 
-def skipped_examples(
-    joined: Joined, names: Sequence[str], scans: Sequence[Scan], found: Labels | None, on_bad: str
-) -> dict[str, str]:
-    """Return the keys to skip, with the reasons; or raise for everything that is wrong.
+def lonely_keys(joined: Joined, names: Sequence[str], on_bad: str) -> dict[str, str]:
+    """Return the keys that some component lacks, which are to be skipped, with the reasons.
 
     Raises
     ------
     PairingError
-        If keys are not in every component, or have no label.
-    NpyflowError
-        If files are bad.
+        Unless `on_bad` is ``"skip"``; so do the next two.
     """
+    if joined.orphans and on_bad == "raise":
+        raise orphans_error(joined, names)
+    return {key: f"no file in {', '.join(where)}" for key, where in joined.orphans.items()}
+
+
+def bad_keys(joined: Joined, scans: Sequence[Scan], on_bad: str) -> dict[str, str]:
+    """Return the keys of bad files, or raise one error for all of them."""
     if on_bad == "raise":
-        if joined.orphans:
-            raise orphans_error(joined, names)
         raise_bad([error for one in scans for error in one.bad.values()], sum(map(len, joined.paths)))
-        if found is not None and found.missing:
-            raise _unlabelled(found, joined.keys)
+    return {joined.keys[at]: str(error) for one in scans for at, error in one.bad.items()}
+
+
+def unlabelled_keys(found: Labels | None, keys: Sequence[str], on_bad: str) -> dict[str, str]:
+    """Return the keys without a label, or raise for all of them."""
+    if found is None or not found.missing:
         return {}
-    skipped = {key: f"no file in {', '.join(where)}" for key, where in joined.orphans.items()}
-    for one in scans:
-        skipped |= {joined.keys[at]: str(error) for at, error in one.bad.items()}
-    if found is not None:
-        skipped |= {joined.keys[at]: why for at, why in found.missing.items()}
-    return skipped
-
-
-def _unlabelled(found: Labels, keys: Sequence[str]) -> PairingError:
-    missing = [keys[at] for at in found.missing]
-    extra = f"; labels without a file: {examples(map(show_path, found.extra))}" if found.extra else ""
-    return PairingError(
-        f"{len(missing):,} of {plural(len(keys), 'file')} have no label: {examples(map(show_path, missing))} "
-        f"({next(iter(found.missing.values()))}){extra}; add labels, or pass on_bad='skip' to drop these files"
-    )
+    missing = {keys[at]: why for at, why in found.missing.items()}
+    if on_bad == "raise":
+        extra = f"; labels without a file: {examples(map(show_path, found.extra))}" if found.extra else ""
+        raise PairingError(
+            f"{len(missing):,} of {plural(len(keys), 'file')} have no label: {examples(map(show_path, missing))} "
+            f"({next(iter(missing.values()))}){extra}; add labels, or pass on_bad='skip' to drop these files"
+        )
+    return missing
 
 
 def kept_examples(keys: Sequence[str], skipped: dict[str, str]) -> Array:

@@ -11,10 +11,12 @@ from npyflow._core.errors import MissingFileError, NpyflowError, OptionError
 from npyflow._core.structure import Structure, spread, structure_of
 from npyflow._core.text import examples
 from npyflow._flow.audit import (
+    bad_keys,
     kept_examples,
     kept_tables,
+    lonely_keys,
     report,
-    skipped_examples,
+    unlabelled_keys,
     warn_of_inflating,
     warn_of_slips,
 )
@@ -179,10 +181,12 @@ def files(
     pattern = pattern or ("**/*.npy" if members is None else "**/*.npz")
     listings = [list_files(leaf, pattern, name or "data") for name, leaf in structure.named()]
     joined = join(listings, structure.names)
+    skipped = lonely_keys(joined, structure.names, on_bad)
     scans = [scan(paths, tree.leaves) for paths, tree in zip(joined.paths, arrays, strict=True)]
+    skipped |= bad_keys(joined, scans, on_bad)
     given = labels.read() if isinstance(labels, Member) else labels
     found = None if given is None else find_labels(given, joined.keys, classes)
-    skipped = skipped_examples(joined, structure.names, scans, found, on_bad)
+    skipped |= unlabelled_keys(found, joined.keys, on_bad)
     keep = kept_examples(joined.keys, skipped)
     tables = [table for one in scans for table in kept_tables(one, keep)]
     components, tree = _file_components(graft(structure, arrays), tables, fields, dtype)
@@ -234,7 +238,7 @@ def _file_components(
     structure: Structure[Any], tables: Sequence[FileTable], fields: Any, dtype: Any
 ) -> tuple[list[Component], Any]:
     """The components that `tables` are, one a leaf of `structure`, and the nesting of all their arrays."""
-    stored = [_stored(table, name) for table, name in zip(tables, structure.names, strict=True)]
+    stored = [table.dtypes(name or "data") for table, name in zip(tables, structure.names, strict=True)]
     trees = field_trees(fields, structure, stored)
     whole = graft(structure, trees)
     components = [
@@ -259,7 +263,7 @@ class _RowLeaf(NamedTuple):
     def stored(self, name: str) -> Stored:
         """The dtypes that it has."""
         if self.table is not None:
-            return _stored(self.table, name)
+            return self.table.dtypes(name or "data")
         return [(np.asarray(array).dtype, name or "data") for array in self.arrays]
 
 
@@ -294,15 +298,6 @@ def _expanded(text: str, look: Callable[[list[str]], Scan], bad: list[NpyflowErr
     found = look(paths)
     bad += found.bad.values()
     return found.tables[0]
-
-
-def _stored(table: FileTable, name: str) -> Stored:
-    """The dtypes of a table, with a file of each."""
-    firsts = [int(np.argmax(table.kinds == kind)) for kind in range(len(table.headers))]
-    return [
-        (header.dtype, f"{name or 'data'}: {table.show(first)}")
-        for header, first in zip(table.headers, firsts, strict=True)
-    ]
 
 
 def _check_options(on_bad: str, labels: Any, classes: Sequence[str] | None) -> None:

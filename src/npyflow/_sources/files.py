@@ -46,14 +46,7 @@ class FileSource:
     def __init__(self, table: FileTable, *, delivery: Delivery, pool: BufferPool, name: str) -> None:
         _check_agree(table, delivery, name)
         self.table = table
-        firsts = [int(np.argmax(table.kinds == kind)) for kind in range(len(table.headers))]
-        self._conversions = plan_conversions(
-            [
-                (header.dtype, f"{name}: {table.show(first)}")
-                for header, first in zip(table.headers, firsts, strict=True)
-            ],
-            delivery,
-        )
+        self._conversions = plan_conversions(table.dtypes(name), delivery)
         self._payloads = Payloads(table)
         self._pool = pool
         self.specs = tuple(leaf.spec(table.headers[0].shape) for leaf in self._conversions[0].leaves)

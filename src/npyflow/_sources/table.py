@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from npyflow._core.dtypes import DType
     from npyflow._format.header import Header
 
 Array = np.ndarray[Any, Any]
@@ -84,6 +85,13 @@ class FileTable:
     def show(self, at: int) -> str:
         """Array `at` as it is printed."""
         return show_array(self.paths[at], self.span(at).member)
+
+    def dtypes(self, name: str) -> list[tuple[DType, str]]:
+        """The dtype of each of `headers`, and where it is met first, for messages about the component `name`."""
+        firsts = [int(np.argmax(self.kinds == kind)) for kind in range(len(self.headers))]
+        return [
+            (header.dtype, f"{name}: {self.show(first)}") for header, first in zip(self.headers, firsts, strict=True)
+        ]
 
     def packed(self) -> list[int]:
         """Which arrays are compressed."""
