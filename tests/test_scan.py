@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -241,3 +242,13 @@ def test_rows_beyond_4_gib(tmp_path):
         with nf.rows(path, access=access) as flow:
             np.testing.assert_array_equal(flow[-1], np.arange(1024, dtype="f4"))
             assert not flow[rows // 2].any()
+
+
+def test_small_floats_need_their_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    path = write(tmp_path / "x.npy", np.zeros(3, "V2"))
+    with pytest.raises(nf.MissingDependencyError, match=r"pip install 'npyflow\[ml-dtypes\]'"):
+        nf.rows(path, dtype="bfloat16")
+    with pytest.raises(nf.UnsupportedDtypeError, match="pass dtype='bfloat16'"):
+        nf.rows(path)
+    assert int(nf.rows(path, dtype="uint16")[0]) == 0

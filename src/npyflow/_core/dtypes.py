@@ -138,7 +138,7 @@ def as_dtype(value: Any) -> DType | None:
             import ml_dtypes
         except ModuleNotFoundError:
             raise MissingDependencyError(
-                f"dtype={name!r} needs the package ml_dtypes, which TensorFlow brings: pip install ml_dtypes"
+                f"dtype={name!r} needs the package ml_dtypes, which TensorFlow brings: pip install 'npyflow[ml-dtypes]'"
             ) from None
         small: DType = np.dtype(getattr(ml_dtypes, name))
         return small
