@@ -43,13 +43,16 @@ def write(path: Any, array: Any, **kwargs: Any) -> str:
 
 
 def write_npz(path: Any, compressed: bool = False, pad: int = 0, **arrays: Any) -> str:
-    """A ``.npz`` file; an array may be the bytes of a member. `pad` moves where its bytes begin."""
+    """A ``.npz`` file; an array may be the bytes of a member, whose name may have a suffix of its own.
+
+    `pad` moves where its bytes begin.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED) as archive:
         archive.comment = b"c" * pad
         for name, array in arrays.items():
-            info = zipfile.ZipInfo(f"{name}.npy")
+            info = zipfile.ZipInfo(name if "." in name else f"{name}.npy")
             info.compress_type = archive.compression
             # A field of an unknown kind, which readers step over.
             info.extra = b"\xfe\xca" + pad.to_bytes(2, "little") + bytes(pad) if pad else b""

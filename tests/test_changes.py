@@ -273,3 +273,43 @@ def test_same_bytes_under_another_header_length(tmp_path):
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(nf.FileChangedError, match="another header"):
         flow[0]
+
+
+def test_what_the_system_says_about_an_open_file_is_an_error_of_ours(tmp_path):
+    folder = tmp_path / "d"
+    path = write(folder / "x.npy", ARRAY)
+    for access in ("mmap", "read"):
+        flow = nf.rows(path, access=access)
+        flow[0]
+        folder.rename(tmp_path / "away")
+        folder.write_bytes(b"")
+        with pytest.raises(nf.FileError) as caught:
+            flow[1]
+        assert caught.value.kind == "unreadable"
+        folder.unlink()
+        (tmp_path / "away").rename(folder)
+
+
+def test_an_example_whose_file_changed_is_known_by_its_index(tmp_path):
+    paths = [write(tmp_path / f"{at}.npy", ARRAY) for at in range(5)]
+    flow = nf.files(paths)[[4, 2, 0]]
+    os.utime(paths[2], ns=(1, 1))
+    with pytest.raises(nf.FileChangedError) as caught:
+        next(flow.batches(3))
+    assert caught.value.index == 1
+
+
+def test_a_map_of_a_file_that_shrinks_at_that_moment(tmp_path, monkeypatch):
+    from npyflow._sources import handles
+
+    path = write(tmp_path / "x.npy", ARRAY)
+    flow = nf.rows(path, access="mmap")
+    real = handles.mmap.mmap
+
+    def late(*args, **kwargs):
+        os.truncate(path, 0)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(handles.mmap, "mmap", late)
+    with pytest.raises(nf.FileChangedError, match="shorter now"):
+        flow[0]

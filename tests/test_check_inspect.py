@@ -70,7 +70,7 @@ def test_every_problem_is_found_at_once(tmp_path):
     }
     for name, data in content.items():
         (tmp_path / name).write_bytes(data)
-    write_npz(tmp_path / "7.npz", good=good, short=good[:-1], text=b"not an array", twice=good + good)
+    write_npz(tmp_path / "7.npz", good=good, short=good[:-1], twice=good + good, page=b"<html>", **{"read.me": b"x"})
     found = check(tmp_path, tmp_path / "none.npy", tmp_path / "0.npy")
     assert kinds(found) == [
         ("none.npy", "missing"),
@@ -82,8 +82,9 @@ def test_every_problem_is_found_at_once(tmp_path):
         ("6.npy", "header"),
         ("7.npz", "truncated"),
         ("7.npz", "trailing"),
+        ("7.npz", "html"),
     ]
-    assert [error.member for error in found.problems[-2:]] == ["short", "twice"]
+    assert [error.member for error in found.problems[-3:]] == ["short", "twice", "page"]
     # A file that is named twice is looked at once.
     assert (found.files, found.arrays) == (8, 2)
 
@@ -215,7 +216,7 @@ def test_odd_files_are_named_and_free_axes_are_not_odd(tmp_path):
 def test_a_census_of_archives(tmp_path):
     for n in range(30):
         extra = {"label": np.array(n)} if n else {}
-        write_npz(tmp_path / f"{n}.npz", n % 2 == 0, image=np.zeros((4, 4), "u1"), **extra, notes=b"text")
+        write_npz(tmp_path / f"{n}.npz", n % 2 == 0, image=np.zeros((4, 4), "u1"), **extra, **{"notes.txt": b"text"})
     (census,) = inspect(str(tmp_path / "*.npz"))
     found = {(group.kind.member, group.kind.packing): len(group.paths) for group in census.groups}
     assert found == {
@@ -224,7 +225,7 @@ def test_a_census_of_archives(tmp_path):
         ("label", "stored"): 15,
         ("label", "deflated"): 14,
     }
-    assert census.others == {"notes": 30}
+    assert census.others == {"notes.txt": 30}
     assert census.static_shapes == {"image": "(4, 4)", "label": "()"}
 
 
@@ -236,3 +237,31 @@ def test_files_that_are_no_arrays_are_kept_apart(tmp_path):
     assert censuses[0].groups[0].kind.dtype == "U2"
     assert isinstance(censuses[1].bad[0], nf.FileFormatError)
     assert len(censuses[2].groups) == len(censuses[2].bad) == 1
+
+
+def test_what_cannot_be_searched_is_said(tmp_path):
+    write(tmp_path / "0.npy", np.zeros(3, "V2"))
+    write(tmp_path / "1.npy", np.zeros(3, "V3"))
+    found = check(tmp_path, finite=True)
+    assert found.unsearched == {"V2": 1, "V3": 1}
+    assert kinds(found) == [("1.npy", "dtype")]
+    assert not check(tmp_path).unsearched
+
+
+def test_the_first_value_in_c_order_whatever_the_order_of_the_file(tmp_path):
+    array = np.zeros((3, 4))
+    array[0, 2], array[2, 1] = np.inf, np.nan
+    for fortran in (False, True):
+        (error,) = check(write(tmp_path / "x.npy", array, fortran=fortran), finite=True).problems
+        assert "the first at index [0, 2]" in str(error)
+
+
+def test_pairs_take_what_files_take(tmp_path):
+    for folder in ("a", "b"):
+        write(tmp_path / folder / "1.npy", np.zeros(3))
+        write_npz(tmp_path / folder / "1.npz", x=np.zeros(3))
+    from npyflow._jobs.named import PAIRS_PATTERN
+
+    paths = [str(tmp_path / folder) for folder in ("a", "b")]
+    found = check_files(paths, pattern=PAIRS_PATTERN, finite=False, pairs=True, progress=Steps())
+    assert found.problems == []

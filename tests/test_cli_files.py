@@ -25,7 +25,7 @@ def test_clean_is_status_0(tmp_path):
         done = run(*arguments, str(tmp_path))
         assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     done = run("check", str(tmp_path))
-    assert done.stdout == "1 file, 1 good array: no problem\n"
+    assert done.stdout == "1 file, 1 array: no problem\n"
 
 
 def test_problems_are_status_1_in_a_table_and_as_json(tmp_path):
@@ -41,7 +41,7 @@ def test_problems_are_status_1_in_a_table_and_as_json(tmp_path):
     assert {line.split()[0] for line in lines[1:4]} == {"empty", "html", "truncated-header"}
     assert r"caf\udce9\n\x1b[31m.npy" in done.stdout
     assert "\x1b" not in done.stdout
-    assert lines[4].startswith("4 files, 1 good array: 3 problems (")
+    assert lines[4].startswith("4 files, 1 array: 3 problems (")
     done = run("check", "--json", str(tmp_path))
     assert done.returncode == 1
     document = json.loads(done.stdout)
@@ -60,6 +60,7 @@ def test_problems_are_status_1_in_a_table_and_as_json(tmp_path):
         (["check", "--finit", "x"], "--finite"),
         (["check", "--pairs", "x"], "--pairs needs two PATHs"),
         (["inspect", "--json", "x"], "No such option"),
+        (["check", "--pattern", "{key}{key}", "."], "{key} more than once"),
     ],
 )
 def test_wrong_usage_is_status_2(arguments, said):
@@ -145,7 +146,7 @@ def test_a_terminal_gets_a_progress_bar(tmp_path):
     assert status == 0
     assert "checking 300 files" in drawn
     assert "300/300" in drawn
-    assert "300 files, 300 good arrays: no problem" in drawn
+    assert "300 files, 300 arrays: no problem" in drawn
 
 
 def test_ctrl_c_ends_with_a_line(tmp_path):
@@ -163,7 +164,7 @@ def test_ctrl_c_ends_with_a_line(tmp_path):
 @pytest.mark.slow
 def test_a_hundred_thousand_files(tmp_path):
     many_files(tmp_path / "d", 100_000)
-    for command, said in (("check", "100,000 good arrays: no problem"), ("inspect", "100,000 files, 100,000 arrays")):
+    for command, said in (("check", "100,000 arrays: no problem"), ("inspect", "100,000 files, 100,000 arrays")):
         done = run(command, str(tmp_path / "d"))
         assert done.returncode == 0
         assert said in done.stdout

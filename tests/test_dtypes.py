@@ -1156,3 +1156,19 @@ def test_labels_of_bytes_are_names_of_classes(tmp_path):
     flow = nf.files(tmp_path / "x", labels=np.array([b"dog", b"cat", b"c\xe9"]))
     assert flow.classes == (r"c\xe9", "cat", "dog")
     assert [int(label) for _, label in flow] == [2, 1, 0]
+
+
+def test_dates_of_different_units_never_mix(tmp_path):
+    stored = [np.arange(3).view("M8[s]"), np.arange(3).view("M8[ms]"), np.arange(3), np.arange(3).view("m8[s]")]
+    paths = [write(tmp_path / f"{at}.npy", array) for at, array in enumerate(stored)]
+    for at in range(1, 4):
+        for pair in ([paths[0], paths[at]], [paths[at], paths[0]]):
+            for opening in (nf.rows, nf.files):
+                for dtype in (None, "int64"):
+                    with pytest.raises(nf.ShapeMismatchError):
+                        opening(pair, dtype=dtype)
+
+
+def test_strings_of_any_length_are_refused_by_their_name():
+    with pytest.raises(nf.UnsupportedDtypeError, match="strings of any length"):
+        nf.rows(np.array(["a", "bcd"], np.dtypes.StringDType()))

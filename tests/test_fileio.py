@@ -28,7 +28,7 @@ def short_reads(request, monkeypatch):
 
     if request.param is not None:
         monkeypatch.setattr(fileio, "preadv", preadv)
-        monkeypatch.setattr(fileio, "_MAX_CALL_BYTES", max(1, request.param // 2))
+        monkeypatch.setattr(fileio, "MAX_CALL_BYTES", max(1, request.param // 2))
 
 
 @pytest.fixture

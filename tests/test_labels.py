@@ -163,7 +163,7 @@ def test_names_of_a_table_match_in_fanned_out_folders(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("id,target\n1,0\n2,0\n1,1\n", "1 key occur more than once: 1"),
+        ("id,target\n1,0\n2,0\n1,1\n", "1 key more than once: 1"),
         ("name,target\n1,0\n", "no column id; it has name, target"),
         ("id,label\n1,0\n", "no column target; it has id, label"),
         ("id,target\n", "it has no rows|it has id, target"),
@@ -194,7 +194,7 @@ def test_a_folder_as_table_is_named(flat, tmp_path):
 
 
 def test_duplicates_in_a_table_list_the_keys(flat, tmp_path):
-    with pytest.raises(nf.PairingError, match="2 keys occur more than once: 1, 2"):
+    with pytest.raises(nf.PairingError, match="2 keys more than once: 1, 2"):
         nf.files(flat, labels=table(tmp_path, "id,target\n1,0\n2,0\n2,0\n1,1\n3,1\n"))
 
 

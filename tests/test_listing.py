@@ -66,9 +66,9 @@ def test_hidden_files_and_litter_are_left_out_and_counted(tmp_path):
     assert list(flow.keys) == ["1", "2", "sub/3"]
     assert dict(flow.report.left_out) == {"hidden": 5, "litter": 4, "not matching": 1}
     text = "\n".join(flow.report.lines())
-    assert "5 hidden files" in text
-    assert "4 litter files" in text
-    assert "1 not matching file" in text
+    assert "5 hidden" in text
+    assert "4 litter" in text
+    assert "1 not matching" in text
 
 
 def test_a_hidden_file_that_is_named_is_taken(tmp_path):

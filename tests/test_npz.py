@@ -866,7 +866,7 @@ def test_objects_in_archives(tmp_path, how):
     path = str(tmp_path / "x.npz")
     SAVERS[how](path, good=np.arange(3), bad=np.array([{}, [1]], object))
     archive = nf.npz(path)
-    assert list(archive) == ["good"]
+    assert list(archive) == ["good", "bad"]
     same(whole(nf.rows(archive["good"])), np.arange(3))
     same(nf.files([path], members="good")[0], np.arange(3))
     for open_ in (lambda: archive["bad"], lambda: nf.files([path], members="bad")):
@@ -1126,3 +1126,89 @@ def test_a_member_can_be_read_whole_and_be_the_labels(tmp_path):
         np.save(tmp_path / f"{at}.npy", np.zeros(2))
     flow = nf.files(tmp_path, labels=archive["y"])
     assert [label.tolist() for _, label in flow] == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_a_damaged_array_is_never_taken_for_something_else(tmp_path):
+    path = tmp_path / "x.npz"
+    np.savez(path, x=np.arange(5), y=np.arange(5) * 100)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"\x93NUMPY")
+    data[at : at + 8] = bytes(8)
+    path.write_bytes(data)
+    for opening in (lambda: nf.rows(path), lambda: nf.files([path])):
+        with pytest.raises(nf.FileFormatError, match=r"holds 2 arrays .x: unusable, y: int64"):
+            opening()
+    archive = nf.npz(path)
+    with pytest.raises(nf.FileFormatError, match=r"member 'x' is no \.npy file"):
+        archive["x"]
+    same(archive["y"].read(), np.arange(5) * 100)
+    with zipfile.ZipFile(path, "w") as empty:
+        empty.writestr("x.npy", b"")
+    with pytest.raises(nf.FileFormatError, match="member 'x' is an empty file"):
+        nf.npz(path)["x.npy"]
+
+
+def test_what_is_no_array_is_said_to_be_none(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as file:
+        file.writestr("a.npy", npy_bytes(np.arange(3)))
+        file.writestr("readme.txt", b"hello")
+    archive = nf.npz(tmp_path / "x.npz")
+    with pytest.raises(nf.FileFormatError, match=r"member 'readme\.txt' is no array"):
+        archive["readme.txt"]
+    assert "a.npy" in archive
+    assert "a" in archive
+    assert "readme.txt" not in archive
+
+
+def test_one_of_several_members_may_be_left_to_the_only_array(tmp_path):
+    for at in range(2):
+        write_npz(tmp_path / f"{at}.npz", x=np.full(2, at))
+    flow = nf.files(tmp_path, members=("x", None))
+    assert [[part.tolist() for part in example] for example in flow] == [[[0, 0]] * 2, [[1, 1]] * 2]
+
+
+def test_errors_of_compressed_rows_keep_their_shape(tmp_path, monkeypatch):
+    paths = [write_npz(tmp_path / f"{at}.npz", True, x=np.arange(10)) for at in range(3)]
+    flow = nf.rows(paths)
+    os.unlink(paths[1])
+    os.symlink(paths[1], paths[1])
+    with pytest.raises(nf.FileError) as caught:
+        flow.__getitems__([1, 15])
+    assert caught.value.index is None
+    assert paths[1] in str(caught.value)
+
+
+def test_a_short_first_read_is_no_damage(tmp_path, monkeypatch):
+    from npyflow._sources import fileio, payloads
+
+    array = np.random.default_rng(0).random(1000)
+    paths = [write_npz(tmp_path / "0.npz", x=array), write_npz(tmp_path / "1.npz", True, x=array)]
+    paths.append(str(tmp_path / "2.npy"))
+    np.save(paths[2], array)
+    flow = nf.files(paths)
+    real = fileio.preadv
+
+    def short(fd, buffers, offset):
+        return real(fd, [memoryview(buffers[0])[:50]], offset)
+
+    monkeypatch.setattr(fileio, "preadv", short)
+    monkeypatch.setattr(payloads, "preadv", short)
+    for example in flow:
+        same(example, array)
+
+
+def test_names_that_would_draw_on_a_terminal_are_escaped(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as file:
+        for name in ("a\x1b[31m\n.npy", "b.npy", "c\x1b.txt"):
+            file.writestr(name, npy_bytes(np.arange(3)) if name.endswith("npy") else b"")
+    archive = nf.npz(tmp_path / "x.npz")
+    assert "\x1b" not in repr(archive) + repr(next(iter(archive.values())))
+    for opening in (lambda: archive["none"], lambda: nf.rows(tmp_path / "x.npz")):
+        with pytest.raises(nf.NpyflowError) as caught:
+            opening()
+        assert "\x1b" not in str(caught.value)
+
+
+def test_members_named_with_their_suffix_are_used(tmp_path):
+    write_npz(tmp_path / "0.npz", x=np.zeros(2), y=np.zeros(2))
+    assert nf.files(tmp_path, members=("x.npy", "y.npy")).report.notes == ()

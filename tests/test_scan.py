@@ -89,7 +89,7 @@ def test_appended_arrays_are_read_when_asked_for(tmp_path):
     assert str(flow._sources.sources[0].place(5)) == f"{path} member 'array 1' row 1"
     for rest, said in ((b"junk, much of it", "is no .npy file"), (saved(ARRAY)[:-1], "is cut off")):
         path.write_bytes(saved(ARRAY) + rest)
-        with pytest.raises(nf.FileFormatError, match=r"x\.npy member 'bytes from 224'") as caught:
+        with pytest.raises(nf.FileFormatError, match=r"x\.npy member 'array 1'") as caught:
             nf.rows(path, appended=True)
         assert said in str(caught.value)
     for data in (b"", b"<html>"):
@@ -126,7 +126,7 @@ def test_dtypes_without_a_tensorflow_type_are_refused_by_name(tmp_path, opened, 
         opened(path)
     message = str(caught.value)
     if isinstance(dtype, str):
-        assert np.dtype(dtype).str in message
+        assert np.dtype(dtype).str.lstrip("|") in message or np.dtype(dtype).name in message
     else:
         assert "field 'y'" in message or "field 'x.y'" in message
     assert path in message

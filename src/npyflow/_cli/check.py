@@ -11,8 +11,8 @@ import click
 
 from npyflow._cli.progress import shown_progress
 from npyflow._cli.text import print_columns
-from npyflow._core.text import plural
-from npyflow._jobs.named import PATTERN
+from npyflow._core.text import plural, show_counts
+from npyflow._jobs.named import PAIRS_PATTERN, PATTERN
 
 if TYPE_CHECKING:
     from npyflow._core.errors import NpyflowError
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
 @click.option("--finite", is_flag=True, help="Read every payload: find NaN and infinities, and wrong checksums.")
 @click.option("--pairs", is_flag=True, help="Each PATH is a component: report keys without a partner in the others.")
-@click.option("--pattern", default=PATTERN, show_default=True, help="Which files to take from a folder.")
-def check(paths: tuple[str, ...], as_json: bool, finite: bool, pairs: bool, pattern: str) -> None:
+@click.option(
+    "--pattern", help=f"Which files to take from a folder.  [default: {PATTERN}; with --pairs {PAIRS_PATTERN}]"
+)
+def check(paths: tuple[str, ...], as_json: bool, finite: bool, pairs: bool, pattern: str | None) -> None:
     """Report every problem of every file.
 
     PATH is a .npy or .npz file, a folder, or a pattern in quotes, with {key} where --pairs needs it. Nothing is ever
@@ -41,6 +43,7 @@ def check(paths: tuple[str, ...], as_json: bool, finite: bool, pairs: bool, patt
     if pairs and len(paths) < 2:
         raise click.UsageError("--pairs needs two PATHs or more")
     with shown_progress() as progress:
+        pattern = pattern or (PAIRS_PATTERN if pairs else PATTERN)
         findings = check_files(paths, pattern=pattern, finite=finite, pairs=pairs, progress=progress)
     if as_json:
         click.echo(json.dumps(_document(findings), indent=1))
@@ -53,9 +56,11 @@ def _print(findings: Findings) -> None:
     if findings.problems:
         print_columns([["PROBLEM", "WHAT"], *([error.kind or "", _line(error)] for error in findings.problems)])
     kinds = Counter(error.kind or "" for error in findings.problems)
-    many = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
-    looked = f"{plural(findings.files, 'file')}, {plural(findings.arrays, 'good array')}"
-    left = "".join(f"; {count:,} {kind} left out" for kind, count in sorted(findings.left_out.items()))
+    many = show_counts(kinds)
+    looked = f"{plural(findings.files, 'file')}, {plural(findings.arrays, 'array')}"
+    left = "; left out: " + show_counts(findings.left_out) if findings.left_out else ""
+    if findings.unsearched:
+        left += "; not searched for NaN, as nobody can say what they hold: " + show_counts(findings.unsearched)
     found = f"{plural(len(findings.problems), 'problem')} ({many})" if findings.problems else "no problem"
     click.echo(f"{looked}: {found}{left}")
 
@@ -69,6 +74,7 @@ def _document(findings: Findings) -> dict[str, Any]:
         "files": findings.files,
         "arrays": findings.arrays,
         "left_out": dict(findings.left_out),
+        "unsearched": dict(findings.unsearched),
         "problems": [
             {"kind": error.kind, "path": error.path, "member": error.member, "message": _line(error)}
             for error in findings.problems

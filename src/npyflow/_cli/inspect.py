@@ -9,7 +9,7 @@ import click
 
 from npyflow._cli.progress import shown_progress
 from npyflow._cli.text import print_columns
-from npyflow._core.text import human_bytes, plural, show_path
+from npyflow._core.text import human_bytes, plural, show_counts, show_path
 from npyflow._jobs.named import PATTERN
 
 if TYPE_CHECKING:
@@ -41,14 +41,16 @@ def inspect(paths: tuple[str, ...], pattern: str) -> None:
         print_columns([_HEAD, *rows])
     for census in singles:
         if census.others:
-            click.echo(f"{show_path(census.argument)} holds other things too: {', '.join(census.others)}")
+            click.echo(
+                f"{show_path(census.argument)} holds other things too: {', '.join(map(show_path, census.others))}"
+            )
     for census in found.censuses:
         if not census.single:
             _print_census(census)
     bad = [error for census in found.censuses for error in census.bad]
     _print_bad([*found.missing, *bad])
-    for kind, count in sorted(found.left_out.items()):
-        click.echo(f"left out: {plural(count, kind + ' file')}")
+    if found.left_out:
+        click.echo(f"left out: {show_counts(found.left_out)}")
     sys.exit(1 if bad or found.missing else 0)
 
 
@@ -58,7 +60,10 @@ def _print_census(census: Census) -> None:
     arrays = sum(len(group.paths) for group in census.groups)
     click.echo(f"{show_path(census.argument)}: {plural(census.files, 'file')}, {plural(arrays, 'array')}")
     shown = census.groups[:_MOST]
-    rows = [[f"{len(group.paths):,}", group.kind.member or "", *_facts(group)] for group in shown]
+    rows = [
+        [f"{len(group.paths):,}", show_path(group.kind.member) if group.kind.member else "", *_facts(group)]
+        for group in shown
+    ]
     if rows:
         print_columns([["FILES", "MEMBER", *_HEAD[1:]], *rows], indent="  ")
     if len(census.groups) > _MOST:
@@ -69,13 +74,18 @@ def _print_census(census: Census) -> None:
     for group in census.outliers[:_MOST]:
         click.echo(f"  odd: {group.kind.dtype} {group.kind.shape}: {name_outliers(group)}")
     if census.others:
-        held = ", ".join(f"{name} (in {plural(count, 'file')})" for name, count in census.others.most_common(8))
+        held = ", ".join(
+            f"{show_path(name)} (in {plural(count, 'file')})" for name, count in census.others.most_common(8)
+        )
         click.echo(f"  archives hold other things too: {held}")
 
 
 def _name(group: Group) -> str:
-    member = group.kind.member
-    return show_path(group.paths[0]) + ("" if member is None else f"[{show_path(member)}]")
+    return show_path(group.paths[0]) + ("" if group.kind.member is None else f"[{_member(group)}]")
+
+
+def _member(group: Group) -> str:
+    return "" if group.kind.member is None else show_path(group.kind.member)
 
 
 def _facts(group: Group) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from npyflow import NpyflowError, __version__
+from npyflow import NpyflowError, OptionError, __version__
 from npyflow._cli.check import check
 from npyflow._cli.inspect import inspect
 from npyflow._cli.progress import shown_progress
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _PROBLEM = 1
+_WRONG_USAGE = 2
 # What shells report for Ctrl-C: 128 and the number of the signal.
 _INTERRUPTED = 130
 
@@ -116,10 +117,13 @@ def main() -> None:
         # Whoever read us has seen enough; Python would complain once more while it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(_PROBLEM)
+    except OptionError as error:
+        _end(str(error), _WRONG_USAGE)
     except NpyflowError as error:
         _end(str(error), _PROBLEM)
     except OSError as error:
-        _end(f"{show_path(error.filename or '')}: {error.strerror}" if error.strerror else str(error), _PROBLEM)
+        name = f"{show_path(error.filename)}: " if error.filename else ""
+        _end(f"{name}{error.strerror or error}", _PROBLEM)
 
 
 def _end(message: str, status: int) -> None:

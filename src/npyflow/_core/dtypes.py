@@ -93,6 +93,10 @@ def check_no_objects(dtype: DType, where: str, path: str | None = None, member: 
     UnsupportedDtypeError
         With what the owner of the data can do.
     """
+    if dtype.kind == "T":
+        raise UnsupportedDtypeError(
+            f"{where}: dtype {dtype} has strings of any length, for which there is no file; use array.astype('U')"
+        )
     if dtype.hasobject:
         what = "dtype object" if dtype.fields is None else f"dtype {dtype}, with objects in it,"
         raise UnsupportedDtypeError(
@@ -111,9 +115,11 @@ def unsupported(dtype: DType, where: str) -> UnsupportedDtypeError:
     """The error for a dtype that has no TensorFlow type."""
     if is_bytes(dtype):
         advice = _VOID_ADVICE.get(dtype.itemsize, "save the array with a dtype that says what the bytes mean")
-        return UnsupportedDtypeError(f"{where}: dtype {dtype.str} is bytes without a meaning; {advice}", kind="dtype")
+        return UnsupportedDtypeError(
+            f"{where}: dtype {show_dtype(dtype)} is bytes without a meaning; {advice}", kind="dtype"
+        )
     return UnsupportedDtypeError(
-        f"{where}: dtype {dtype.str if dtype.fields is None else dtype} has no TensorFlow type; expected bool, an "
+        f"{where}: dtype {show_dtype(dtype)} has no TensorFlow type; expected bool, an "
         f"integer, a float or a complex number of up to 64 bits a part, text or datetime; "
         f"{_ADVICE.get(dtype.kind, 'save the array with such a dtype')}",
         kind="dtype",

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterable
 
 _DIGITS = re.compile(r"([0-9]+)")
@@ -14,7 +15,7 @@ _DIGITS = re.compile(r"([0-9]+)")
 
 def show_path(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> str:
     """Return `path` as it can be printed: what is not printable is escaped."""
-    text = os.fsdecode(path)
+    text = os.fsdecode(path) or "''"
     return text if text.isprintable() else repr(text)[1:-1]
 
 
@@ -26,6 +27,11 @@ def show_array(path: str, member: str | None) -> str:
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
     """Return ``"1 file"``, ``"2,000 files"``."""
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def show_counts(counts: Counter[str]) -> str:
+    """Return ``"12 truncated, 1 empty"``, the most first."""
+    return ", ".join(f"{count:,} {what}" for what, count in counts.most_common())
 
 
 def human_bytes(count: int) -> str:

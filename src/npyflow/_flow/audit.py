@@ -108,7 +108,7 @@ def _member_notes(sets: Counter[tuple[str, ...]], wanted: Sequence[Names]) -> It
         shown = [f"{plural(count, 'archive')} with {examples(names, 8)}" for names, count in sets.most_common(4)]
         more = f"; and {len(sets) - 4:,} more sets" if len(sets) > 4 else ""
         yield f"archives differ in what they hold: {'; '.join(shown)}{more}"
-    named = {name for names in wanted for name in names or ()}
+    named = {form for names in wanted for name in names or () for form in (name, name.removesuffix(".npy"))}
     unused = Counter({name: 0 for names in sets for name in names if name not in named})
     for names, count in sets.items():
         unused.update({name: count for name in names if name in unused})

@@ -359,7 +359,7 @@ def _describe(component: Component, source: Source, names: Sequence[str]) -> Ite
     """A component in words: its arrays, how they are read, and what that costs."""
     specs = ", ".join(f"{name}: {spec}" if name else str(spec) for name, spec in zip(names, source.specs, strict=True))
     table = component.table
-    files = "" if table is None else f", {plural(len(table), 'file')}"
+    files = "" if table is None else f", {plural(table.file_count, 'file')}"
     yield f"  {specs}, access {source.access!r}{files}"
     if isinstance(source, RowSource) and source.pieces > 1:
         yield (
@@ -369,7 +369,7 @@ def _describe(component: Component, source: Source, names: Sequence[str]) -> Ite
     if table is not None and (packed := table.packed()):
         size = human_bytes(sum(table.header(at).payload_bytes for at in packed))
         when = "each time its example is read" if component.kind == "files" else "into RAM when the first row is wanted"
-        yield f"    compressed in {plural(len(packed), 'archive')}: {size} are inflated, {when}; np.savez avoids that"
+        yield f"    {plural(len(packed), 'compressed array')}: {size} are inflated, {when}; np.savez avoids that"
 
 
 def _import_adapter() -> Any:

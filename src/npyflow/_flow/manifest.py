@@ -6,6 +6,7 @@ Columns (a list of paths, a list of times) rather than a record a file: a tenth 
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections import Counter
 from pathlib import Path
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _FORMAT = "npyflow manifest"
-_VERSION = 1
+_VERSION = 2
 
 
 def save_content(content: Content, selection: Array | None, path: str | os.PathLike[str]) -> None:
@@ -99,7 +100,7 @@ def load_content(path: str | os.PathLike[str]) -> tuple[Content, Array | None]:
         )
     try:
         return _content_in(facts, Path(path).absolute().parent)
-    except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise FileFormatError(
             f"{name} is a damaged manifest ({type(error).__name__}: {error}); save the flow again", path=os.fspath(path)
         ) from None
@@ -183,7 +184,7 @@ def _component_in(facts: dict[str, Any], folder: Path) -> Component:
             dtypes=tuple(map(as_dtype, facts["dtypes"])),
         ),
         access=facts["access"],
-        axis=facts["axis"],
+        axis=operator.index(facts["axis"]),
         table=None if facts["files"] is None else _table_in(facts["files"], folder),
         arrays=tuple(_array_in(array) for array in facts["labels"]),
     )
@@ -212,7 +213,7 @@ def _table_in(facts: dict[str, Any], folder: Path) -> FileTable:
         mtimes=np.array(facts["mtime_ns"], np.int64),
         kinds=np.array(facts["header_of_file"], np.int64),
         headers=tuple(parse_header(header["raw"].encode("latin-1")) for header in facts["headers"]),
-        spans=None if facts["spans"] is None else [Span(*span) for span in zip(*facts["spans"], strict=True)],
+        spans=None if facts["spans"] is None else [_span_in(*span) for span in zip(*facts["spans"], strict=True)],
     )
     if table.spans is not None and len(table.spans) != len(table.paths):
         raise ValueError("columns of unequal length")
@@ -221,6 +222,12 @@ def _table_in(facts: dict[str, Any], folder: Path) -> FileTable:
     if len(table.kinds) and not 0 <= table.kinds.min() <= table.kinds.max() < len(table.headers):
         raise ValueError("a file without a header")
     return table
+
+
+def _span_in(member: Any, *numbers: Any) -> Span:
+    if member is not None and not isinstance(member, str):
+        raise TypeError("a member without a name")
+    return Span(member, *map(operator.index, numbers))
 
 
 def _dtype_out(dtype: DType | None) -> str | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from npyflow._core.errors import FileFormatError, NpyflowError, OptionError
 from npyflow._core.text import examples, human_bytes, plural, show_path
-from npyflow._sources.archives import no_member
+from npyflow._sources.archives import damaged, no_member
 from npyflow._sources.listing import as_path_text
 from npyflow._sources.payloads import Payloads, load_array
 from npyflow._sources.scanner import Scanner
@@ -59,7 +59,7 @@ class Member:
 
     def read(self) -> Array:
         """Return the array, read whole: for scalars and tables that stand beside the data."""
-        check_memory(self.table, [0], "reading it")
+        check_memory(self.table, [0], "reading it whole", "npyflow.rows reads its rows")
         return load_array(Payloads(self.table), 0)
 
     def __repr__(self) -> str:
@@ -80,31 +80,39 @@ class Npz(Mapping[str, Member]):
         self._others = others
 
     def __getitem__(self, name: str) -> Member:
-        for key in (name, str(name).removesuffix(".npy")):
-            if key in self._members:
-                return self._members[key]
-            if key in self._bad:
-                raise self._bad[key]
-        raise no_member(self._path, [name], self._members)
+        key = self._key(name)
+        if key in self._members:
+            return self._members[key]
+        if key in self._bad:
+            raise self._bad[key]
+        if key in self._others:
+            raise damaged(self._path, key, "is no array", kind="no-npy")
+        raise no_member(self._path, [name], self)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._members or name in self._bad
+        key = self._key(name)
+        return key in self._members or key in self._bad
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._members)
+        """The arrays, and after them those that raise when they are asked for."""
+        return iter((*self._members, *self._bad))
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self._members) + len(self._bad)
+
+    def _key(self, name: object) -> str:
+        text = str(name)
+        return text if text in self._members or text in self._bad else text.removesuffix(".npy")
 
     def __repr__(self) -> str:
         lines = [f"<{show_path(self._path)}: {plural(len(self), 'array')}"]
         lines += [
-            f"  {name}: {member.dtype.name} {member.shape}" + (", compressed" if member.compressed else "")
-            for name, member in self.items()
+            f"  {show_path(name)}: {member.dtype.name} {member.shape}" + (", compressed" if member.compressed else "")
+            for name, member in self._members.items()
         ]
-        lines += [f"  {name}: unusable" for name in self._bad]
+        lines += [f"  {show_path(name)}: unusable" for name in self._bad]
         if self._others:
-            lines.append(f"  no arrays, and ignored: {examples(self._others)}")
+            lines.append(f"  no arrays, and ignored: {examples(map(show_path, self._others))}")
         return "\n".join(lines) + ">"
 
 

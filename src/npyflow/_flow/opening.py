@@ -258,7 +258,7 @@ class _RowLeaf(NamedTuple):
     @property
     def total(self) -> int:
         """Number of files, good and bad."""
-        return len(self.bad) + (0 if self.table is None else len(self.table))
+        return len(self.bad) + (0 if self.table is None else self.table.file_count)
 
     def stored(self, name: str) -> Stored:
         """The dtypes that it has."""

@@ -1,1 +1,1 @@
-"""Whole jobs on flows."""
+"""Whole jobs: on flows, and on files before there is a flow."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from npyflow._core.dtypes import is_bytes, is_delivered, unsupported
+from npyflow._core.dtypes import is_bytes, is_delivered, show_dtype, unsupported
 from npyflow._core.errors import FileFormatError, NpyflowError, PairingError
 from npyflow._core.structure import Structure
 from npyflow._core.text import examples, plural, show_path
@@ -40,6 +40,8 @@ class Findings:
     ----------
     files, arrays : int
         How many were looked at.
+    unsearched : Counter
+        Arrays of bytes without a meaning, by dtype: whether they hold NaN, nobody can say.
     problems : list of NpyflowError
         Each with ``.kind``, and ``.path`` and ``.member`` where it is about a file.
     left_out : Counter
@@ -48,6 +50,7 @@ class Findings:
 
     files: int = 0
     arrays: int = 0
+    unsearched: Counter[str] = field(default_factory=Counter)
     problems: list[NpyflowError] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
@@ -85,6 +88,10 @@ def check_files(arguments: Sequence[str], *, pattern: str, finite: bool, pairs: 
             findings.arrays += len(found.arrays)
             findings.problems += found.bad
             findings.problems += _array_problems(path, found, finite)
+            if finite:
+                findings.unsearched.update(
+                    show_dtype(header.dtype) for header, _ in found.arrays if is_bytes(header.dtype)
+                )
         progress.step()
     return findings
 
@@ -106,7 +113,7 @@ def _array_problems(path: str, found: Survey, finite: bool) -> Iterator[NpyflowE
             error = unsupported(header.dtype, where)
             error.path, error.member = path, member
             yield error
-        elif finite:
+        if finite:
             try:
                 yield from _not_finite(table)
             except NpyflowError as error:
@@ -128,7 +135,8 @@ class _Tally:
 
     nan: int = 0
     infinite: int = 0
-    first: list[int] | None = None
+    # Smallest in C order, whatever the order of the file.
+    first: tuple[int, ...] | None = None
 
     def add(self, values: Array, done: int, header: Header) -> None:
         """Count those in a piece that begins at item `done`, in the order of the bytes."""
@@ -138,11 +146,12 @@ class _Tally:
         nan = int(np.isnan(values).sum())
         self.nan += nan
         self.infinite += int(bad.sum()) - nan
-        if self.first is None:
-            at, *inside = (int(axis) for axis in np.unravel_index(int(bad.argmax()), bad.shape))
-            order: Literal["C", "F"] = "F" if header.fortran_order else "C"
-            item = np.unravel_index(np.intp(done + at), header.shape, order) if header.shape else ()
-            self.first = [*map(int, item), *inside]
+        at, *inside = np.nonzero(bad)
+        order: Literal["C", "F"] = "F" if header.fortran_order else "C"
+        items = np.unravel_index(done + at, header.shape, order) if header.shape else ()
+        index = np.stack([*items, *inside], axis=1) if (*items, *inside) else np.empty((1, 0), np.int64)
+        here = tuple(index[np.lexsort(index.T[::-1])[0]].tolist()) if index.size else ()
+        self.first = here if self.first is None else min(self.first, here)
 
 
 def _not_finite(table: FileTable) -> Iterator[FileFormatError]:
@@ -162,7 +171,7 @@ def _not_finite(table: FileTable) -> Iterator[FileFormatError]:
             name = f" field {str(leaf)!r}" if leaf.path else ""
             yield FileFormatError(
                 f"{table.show(0)}{name} has {tally.nan:,} NaN and {tally.infinite:,} infinite values, the first at "
-                f"index {tally.first}; find out what computed it, or leave the file out",
+                f"index {list(tally.first)}; find out what computed it, or leave the file out",
                 path=table.paths[0],
                 member=table.span(0).member,
                 kind="not-finite",

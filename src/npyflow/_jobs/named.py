@@ -6,13 +6,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from npyflow._core.errors import NpyflowError
+from npyflow._core.errors import FileError, NpyflowError
 from npyflow._sources.listing import list_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PATTERN = "**/*.np[yz]"
+# As `npyflow.files` does.
+PAIRS_PATTERN = "**/*.npy"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,7 +47,7 @@ def find_files(arguments: Sequence[str], pattern: str) -> Named:
     for argument in arguments:
         try:
             listing = list_files(argument, pattern, argument)
-        except NpyflowError as error:
+        except FileError as error:
             named.missing.append(error)
         else:
             named.groups[argument] = listing.paths

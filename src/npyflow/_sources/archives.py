@@ -41,6 +41,8 @@ class Entry:
     ----------
     name : str
         Without the suffix ``.npy``, as ``np.load`` calls it.
+    suffixed : bool
+        It had that suffix: if it is no array, it is damaged.
     at : int
         First byte of its local header.
     size, packed : int
@@ -54,6 +56,7 @@ class Entry:
     """
 
     name: str
+    suffixed: bool
     at: int
     size: int
     packed: int
@@ -77,10 +80,10 @@ def read_directory(fd: int, path: str) -> dict[str, Entry]:
         # A descriptor of its own: closing the archive must not close ours.
         with os.fdopen(os.dup(fd), "rb") as file, zipfile.ZipFile(file) as archive:
             infos = archive.infolist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OverflowError, MemoryError) as error:
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OverflowError, MemoryError):
         raise FileFormatError(
             f"{show_path(path)} is a damaged .npz archive: its central directory, at the end of the file, is missing "
-            f"or broken ({error}); an interrupted download or copy does that: write or download it again",
+            f"or broken; an interrupted download or copy does that: write or download it again",
             path=path,
             kind="npz-directory",
         ) from None
@@ -98,6 +101,7 @@ def read_directory(fd: int, path: str) -> dict[str, Entry]:
             )
         entries[name] = Entry(
             name=name,
+            suffixed=name != info.filename,
             at=info.header_offset,
             size=info.file_size,
             packed=info.compress_size,
@@ -155,8 +159,9 @@ def damaged(path: str, member: str | None, what: str, *, kind: str) -> FileForma
 
 def no_member(path: str, names: Sequence[str], have: Iterable[str]) -> MissingMemberError:
     """The error for an array that an archive does not have under any of its names."""
+    held = examples(map(show_path, have), 8) or "nothing"
     return MissingMemberError(
-        f"{show_path(path)} has no member {' or '.join(map(repr, names))}; it holds {examples(have, 8) or 'nothing'}",
+        f"{show_path(path)} has no member {' or '.join(map(repr, names))}; it holds {held}",
         path=path,
         member=names[0],
         kind="npz-no-member",

@@ -120,7 +120,8 @@ class SourceSet:
             return [array for source in self.sources for array in self._read_one(source, rows)]
         except NpyflowError as error:
             if error.index is not None:
-                error.index = int(indices[np.flatnonzero(rows == error.index)[0]])
+                at = np.flatnonzero(rows == error.index)
+                error.index = int(indices[at[0]]) if at.size else None
             raise
 
     def _read_one(self, source: Source, rows: Array) -> list[Array]:

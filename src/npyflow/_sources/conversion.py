@@ -26,7 +26,7 @@ from npyflow._core.spec import ArraySpec
 from npyflow._core.text import examples
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from npyflow._core.buffers import BufferPool
     from npyflow._sources.base import Place
@@ -241,7 +241,7 @@ def find_field(dtype: DType, name: str, where: str) -> Any:
 def describe_items(dtype: DType, delivery: Delivery) -> str:
     """Name what arrays that are read together must agree in: equal texts agree, whatever they are stored as."""
     parts = [
-        "" if wanted is not None else _family(stored)
+        "" if wanted is not None and stored.kind not in "Mm" else _family(stored)
         for (stored, _), wanted in zip(_stored_leaves(dtype, delivery.fields), delivery.dtypes, strict=True)
     ]
     if delivery.fields == (WHOLE,):
@@ -252,6 +252,13 @@ def describe_items(dtype: DType, delivery: Delivery) -> str:
         for field, part, shape in zip(delivery.fields, parts, shapes, strict=True)
     ]
     return f"fields ({', '.join(named)})"
+
+
+def unify_advice(kinds: Iterable[str]) -> str:
+    """What to do about arrays of several kinds, as `describe_items` names them."""
+    if any("datetime64" in kind or "timedelta64" in kind for kind in kinds):
+        return "dates must count one unit: convert them and save them again"
+    return "pass dtype= if only dtypes differ"
 
 
 def _family(stored: DType) -> str:

@@ -8,6 +8,9 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+from npyflow._core.errors import FileError, MissingFileError
+from npyflow._core.text import show_path
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -19,7 +22,14 @@ _FLAGS = ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY")
 OPEN_FLAGS = os.O_RDONLY | functools.reduce(operator.or_, (getattr(os, name, 0) for name in _FLAGS))
 
 # Linux stops one call at 2,147,479,552 bytes; asking for less keeps the arithmetic whole.
-_MAX_CALL_BYTES = 1 << 30
+MAX_CALL_BYTES = 1 << 30
+
+
+def system_error(path: str, error: OSError) -> FileError:
+    """The error of ours for what the system says about a file."""
+    if isinstance(error, FileNotFoundError):
+        return MissingFileError(f"{show_path(path)}: no such file", path=path, kind="missing")
+    return FileError(f"{show_path(path)}: {error.strerror}", path=path, kind="unreadable")
 
 
 def open_for_read(path: Path) -> int:
@@ -56,15 +66,21 @@ else:  # Windows: no positional reads, so one reader at a time moves a descripto
             return os.read(fd, count)
 
 
-def read_rest(fd: int, head: bytearray, body: memoryview, got: int) -> int:
-    """Go on where ``preadv(fd, (head, body), 0)`` stopped after `got` bytes; return bytes read in all.
+def read_both(fd: int, head: bytearray, body: memoryview, offset: int) -> int:
+    """Fill `head` and then `body` from `offset`; return bytes read in all."""
+    got = preadv(fd, (head, body[:MAX_CALL_BYTES]), offset)
+    return got if got == len(head) + len(body) else read_rest(fd, head, body, got, offset)
+
+
+def read_rest(fd: int, head: bytearray, body: memoryview, got: int, offset: int = 0) -> int:
+    """Go on where ``preadv(fd, (head, body), offset)`` stopped after `got` bytes; return bytes read in all.
 
     One call stops at two gigabytes, at a signal, and at the end of the file.
     """
     if 0 < got < len(head):
-        got += read_at(fd, memoryview(head)[got:], got)
+        got += read_at(fd, memoryview(head)[got:], offset + got)
     if got >= len(head):
-        got += read_at(fd, body[got - len(head) :], got)
+        got += read_at(fd, body[got - len(head) :], offset + got)
     return got
 
 
@@ -72,7 +88,7 @@ def read_at(fd: int, body: memoryview, offset: int) -> int:
     """Fill `body` from `offset`; return bytes read, fewer than asked only at the end of the file."""
     got = 0
     while got < len(body):
-        more = preadv(fd, (body[got : got + _MAX_CALL_BYTES],), offset + got)
+        more = preadv(fd, (body[got : got + MAX_CALL_BYTES],), offset + got)
         if not more:
             break
         got += more

@@ -9,7 +9,7 @@ import numpy as np
 from npyflow._core.errors import ShapeMismatchError
 from npyflow._core.text import examples, plural
 from npyflow._sources.base import Place, fortran_view, read_groups
-from npyflow._sources.conversion import Delivery, cast_error, describe_items, plan_conversions
+from npyflow._sources.conversion import Delivery, cast_error, describe_items, plan_conversions, unify_advice
 from npyflow._sources.payloads import Payloads
 
 if TYPE_CHECKING:
@@ -105,5 +105,5 @@ def _check_agree(table: FileTable, delivery: Delivery, name: str) -> None:
     raise ShapeMismatchError(
         f"{name}: all files must have one shape and dtype, but there are {len(lines)} kinds:\n"
         + "\n".join(text for _, text in lines[:12])
-        + "\nremove or fix the odd ones, or pass dtype= if only dtypes differ"
+        + f"\nremove or fix the odd ones, or {unify_advice(groups)}"
     )

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npyflow._core.errors import FileError
-from npyflow._core.text import show_path
-from npyflow._sources.fileio import open_for_read, read_at
+from npyflow._sources.fileio import open_for_read, read_at, system_error
 
 if TYPE_CHECKING:
     from npyflow._sources.table import FileTable
@@ -66,9 +64,10 @@ class Handle:
         except FileNotFoundError:
             raise table.changed(at, "it is gone") from None
         except OSError as error:
-            if isinstance(error, FileError):
-                raise
-            raise FileError(f"{show_path(path)}: {error.strerror}", path=path, kind="unreadable") from None
+            raise system_error(path, error) from None
+        except ValueError:
+            # From mmap: it is shorter than a moment ago.
+            raise table.changed(at, "it is shorter now") from None
         if head != header.raw:
             raise table.changed(at, "it has another header")
 
@@ -114,6 +113,8 @@ class Handles:
             self.table.check_unchanged(at, os.stat(path))
         except FileNotFoundError:
             raise self.table.changed(at, "it is gone") from None
+        except OSError as error:
+            raise system_error(path, error) from None
         return handle
 
     def _new(self, at: int) -> Handle:

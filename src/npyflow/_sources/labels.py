@@ -69,7 +69,7 @@ class Table:
             raise PairingError(f"{name} has no column {examples(lacking)}; it has {examples(have, 20) or 'no rows'}")
         doubled = [key for key, count in Counter(row[self.key] for row in rows).items() if count > 1]
         if doubled:
-            raise PairingError(f"{name}: {plural(len(doubled), 'key')} occur more than once: {examples(doubled)}")
+            raise PairingError(f"{name}: {plural(len(doubled), 'key')} more than once: {examples(doubled)}")
         values = _numbers([[row[column] for column in columns] for row in rows])
         return {
             row[self.key]: value[0] if isinstance(self.value, str) else value

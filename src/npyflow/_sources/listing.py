@@ -133,6 +133,7 @@ def expand(text: str) -> list[str]:
             f"{show_path(text)} is a folder; npyflow.rows takes a file, a pattern such as "
             f"{show_path(os.path.join(text, '*.npy'))}, or a list; for a file an example see npyflow.files",
             path=text,
+            kind="no-file",
         )
     return _list_named(text, "*").paths
 
@@ -169,6 +170,7 @@ def _matching(root: str, pattern: str, nothing: str) -> Listing:
         kinds = examples((f"{count:,} {suffix or 'without suffix'}" for suffix, count in suffixes.most_common()), 3)
         seen = f"; it holds {plural(sum(left_out.values()), 'other file')}" if left_out else ""
         seen += f" ({kinds})" if kinds else ""
+        seen += "; for .npz files pass members= or pattern='**/*.npz'" if suffixes[".npz"] else ""
         raise MissingFileError(f"{show_path(nothing)}{seen}; {_nearest(root)}", path=root, kind="missing")
     found.sort(key=lambda pair: natural_key(pair[0]))
     prefix = "" if root == "." else os.path.join(root, "")
@@ -270,7 +272,7 @@ def check_unique(keys: Sequence[str], paths: Sequence[str], argument: str) -> No
     doubled = [key for key, count in counts.items() if count > 1]
     files = [show_path(path) for key, path in zip(keys, paths, strict=True) if key == doubled[0]]
     raise PairingError(
-        f"{argument}: {plural(len(doubled), 'key')} occur more than once: {examples(map(show_path, doubled))}; "
+        f"{argument}: {plural(len(doubled), 'key')} more than once: {examples(map(show_path, doubled))}; "
         f"{show_path(doubled[0])} comes from {examples(files)}; a key must name one file: narrow pattern= or rename"
     )
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npyflow._core.dtypes import carrier
-from npyflow._core.errors import FileError, FileFormatError
-from npyflow._core.text import show_path
+from npyflow._core.errors import FileChangedError, FileError, FileFormatError
 from npyflow._sources.archives import Inflater, Stored, damaged
-from npyflow._sources.fileio import OPEN_FLAGS, preadv, read_at, read_rest
+from npyflow._sources.fileio import MAX_CALL_BYTES, OPEN_FLAGS, preadv, read_both, read_rest, system_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,18 +58,24 @@ class Payloads:
         FileFormatError
             If a member of an archive is damaged.
         """
-        if self.table.spans is None:
-            self._read_files(header, indices, raw)
-            return
+        read = self._read_files if self.table.spans is None else self._read_members
+        read(header, indices, raw)
+
+    def _read_members(self, header: Header, indices: Array, raw: Array) -> None:
+        """Read arrays that are not all of their files."""
         body, step = byte_view(raw), header.payload_bytes
         for number, index in enumerate(indices.tolist()):
-            self._read_member(index, header, body[number * step : (number + 1) * step])
+            try:
+                self._read_member(index, header, body[number * step : (number + 1) * step])
+            except FileError as error:
+                error.index = index
+                raise
 
     def _read_files(self, header: Header, indices: Array, raw: Array) -> None:
         """The loop that everything waits for: about four system calls and a comparison a file."""
         paths, times = self._paths, self.table.mtimes[indices].tolist()
         body, step, expected = byte_view(raw), header.payload_bytes, header.raw
-        head, size = bytearray(len(expected)), len(expected) + header.payload_bytes
+        head, size, huge = bytearray(len(expected)), len(expected) + step, step > MAX_CALL_BYTES
         start, flags = 0, OPEN_FLAGS
         open_, stat_, close_, read_ = os.open, os.fstat, os.close, preadv
         for index, time in zip(indices.tolist(), times, strict=True):
@@ -79,7 +84,7 @@ class Payloads:
                 fd = open_(paths[index], flags)
                 try:
                     stat = stat_(fd)
-                    got = read_(fd, (head, piece), 0)
+                    got = read_(fd, (head, piece[:MAX_CALL_BYTES] if huge else piece), 0)
                     if got != size:
                         got = read_rest(fd, head, piece, got)
                 finally:
@@ -87,8 +92,7 @@ class Payloads:
             except OSError as error:
                 raise self._failed(index, error) from None
             if got != size or head != expected or stat.st_mtime_ns != time or stat.st_size != size:
-                self.table.check_unchanged(index, stat)
-                raise self.table.changed(index, "it has another header or was being written")
+                raise self._changed(index, stat)
             start += step
 
     def _read_member(self, index: int, header: Header, body: memoryview) -> None:
@@ -141,8 +145,6 @@ class Payloads:
             finally:
                 os.close(fd)
         except OSError as error:
-            if isinstance(error, FileError):
-                raise
             raise self._failed(index, error) from None
         except zlib.error as error:
             raise self._damaged(index, f"cannot be inflated ({error})") from None
@@ -150,12 +152,24 @@ class Payloads:
     def _check_length(self, index: int, got: int) -> None:
         header = self.table.header(index)
         expected = header.offset + header.payload_bytes
+        if got != expected and self.table.span(index).member is None:
+            raise self.table.changed(index, "it is shorter now")
         if got != expected:
             raise self._damaged(index, f"ends after {got:,} of {expected:,} bytes")
 
     def _check_crc(self, index: int, crc: int) -> None:
         if crc != self.table.span(index).crc:
             raise self._damaged(index, "does not have the checksum (CRC-32) that the archive gives for it")
+
+    def _changed(self, index: int, stat: os.stat_result) -> FileError:
+        """What differs from the scan."""
+        try:
+            self.table.check_unchanged(index, stat)
+            error = self.table.changed(index, "it has another header or was being written")
+        except FileChangedError as found:
+            error = found
+        error.index = index
+        return error
 
     def _damaged(self, index: int, what: str) -> FileFormatError:
         return damaged(
@@ -166,10 +180,10 @@ class Payloads:
         )
 
     def _failed(self, index: int, error: OSError) -> FileError:
-        if isinstance(error, FileNotFoundError):
-            return self.table.changed(index, "it is gone")
-        path = self.table.paths[index]
-        return FileError(f"{show_path(path)}: {error.strerror}", path=path, index=index, kind="unreadable")
+        gone = isinstance(error, FileNotFoundError)
+        ours = self.table.changed(index, "it is gone") if gone else system_error(self.table.paths[index], error)
+        ours.index = index
+        return ours
 
 
 def load_array(payloads: Payloads, at: int) -> Array:
@@ -191,11 +205,7 @@ def _fill(fd: int, span: Span, head: bytearray, body: memoryview) -> int:
         inflater = Inflater(fd, span.start, span.packed)
         got = inflater.fill(memoryview(head))
         return got + inflater.fill(body) if got == len(head) else got
-    got = preadv(fd, (head, body), span.start)
-    if got < len(head):
-        return got
-    done = got - len(head)
-    return got + read_at(fd, body[done:], span.start + got) if done < len(body) else got
+    return read_both(fd, head, body, span.start)
 
 
 def byte_view(array: Array) -> memoryview:

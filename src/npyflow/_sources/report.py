@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from npyflow._core.text import examples, plural, show_path
+from npyflow._core.text import examples, plural, show_counts, show_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ class Report:
 
     def lines(self) -> list[str]:
         """The report as text, a fact a line; empty if there is nothing to say."""
-        out = [f"left out: {plural(count, kind + ' file')}" for kind, count in sorted(self.left_out.items())]
+        out = [f"left out: {show_counts(Counter(self.left_out))}"] if self.left_out else []
         if self.skipped:
             out.append(f"skipped: {plural(len(self.skipped), 'example')}")
             out += [f"  {show_path(key)}: {reason}" for key, reason in list(self.skipped.items())[:10]]

@@ -9,7 +9,7 @@ import numpy as np
 from npyflow._core.errors import OptionError, ShapeMismatchError
 from npyflow._core.text import examples
 from npyflow._sources.base import Place, read_groups
-from npyflow._sources.conversion import Delivery, cast_error, describe_items, plan_conversions
+from npyflow._sources.conversion import Delivery, cast_error, describe_items, plan_conversions, unify_advice
 from npyflow._sources.handles import Handles
 from npyflow._sources.payloads import Payloads
 from npyflow._sources.shards import FileShard, LoadedShard, MemoryShard, Shard, check_memory
@@ -155,7 +155,10 @@ def rows_of_files(
         )
     loaded = range(len(table)) if access == "ram" else sorted(packed)
     if loaded:
-        check_memory(table, loaded, "access='ram'" if access == "ram" else "inflating")
+        if packed:
+            check_memory(table, loaded, "inflating", "np.savez writes arrays that are read in place")
+        else:
+            check_memory(table, loaded, "access='ram'", "use access='mmap' or 'read'")
     how = _auto_access(table, row_shape, len(loaded)) if access == "auto" else access
     handles, payloads = Handles(table, mapped=how == "mmap"), Payloads(table)
     whole = set(loaded)
@@ -200,6 +203,6 @@ def _check_agree(
     if others:
         raise ShapeMismatchError(
             f"{name}: shards of one array must agree: {first} has rows {row_shapes[0]} of "
-            f"{kinds[0] or first_dtype.name}, but {examples(others)}; pass dtype= to unify dtypes, or open them apart"
+            f"{kinds[0] or first_dtype.name}, but {examples(others)}; {unify_advice(kinds)}, or open them apart"
         )
     return axis, row_shapes[0]

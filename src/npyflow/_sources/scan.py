@@ -11,6 +11,7 @@ import numpy as np
 from npyflow._core.errors import BadFilesError, NpyflowError
 from npyflow._core.text import plural
 from npyflow._format.header import FIRST_READ_BYTES, MAX_HEADER_BYTES, header_bytes
+from npyflow._sources.archives import ARCHIVE_MAGICS, damaged
 from npyflow._sources.diagnosis import first_of_its_kind, wrong_size
 from npyflow._sources.fileio import read_bytes
 from npyflow._sources.scanner import Names, Scanner, look_into
@@ -100,17 +101,21 @@ def scan_appended(paths: Sequence[str]) -> Scan:
 def _appended(fd: int, path: str, file_size: int) -> Iterator[tuple[Header, int]]:
     """Each array of a file, and where it begins."""
     start = 0
+    number = 0
     while start < file_size or start == 0:
-        rest = Span(None if start == 0 else f"bytes from {start:,}", 0, file_size - start)
+        rest = Span(f"array {number}" if number else None, 0, file_size - start)
         text = read_bytes(fd, FIRST_READ_BYTES, start)
         size = header_bytes(text)
         if size is not None and len(text) < size <= min(rest.file_size, MAX_HEADER_BYTES):
             text = read_bytes(fd, size, start)
+        if text.startswith(ARCHIVE_MAGICS):
+            raise damaged(path, rest.member, "is an archive; open it without appended=", kind="zip")
         header = first_of_its_kind(path, text, rest)
         if header.offset + header.payload_bytes > rest.file_size:
             raise wrong_size(path, header, rest)
         yield header, start
         start += header.offset + header.payload_bytes
+        number += 1
 
 
 def raise_bad(bad: Sequence[NpyflowError], total: int, what: str = "file") -> None:

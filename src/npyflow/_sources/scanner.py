@@ -10,7 +10,7 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, TypeVar
 
 from npyflow._core.dtypes import show_dtype
-from npyflow._core.errors import FileError, FileFormatError, MissingFileError, NpyflowError
+from npyflow._core.errors import FileFormatError, NpyflowError
 from npyflow._core.text import examples, show_path
 from npyflow._format.header import FIRST_READ_BYTES, MAX_HEADER_BYTES, header_bytes
 from npyflow._format.header import MAGIC as NPY_MAGIC
@@ -24,7 +24,7 @@ from npyflow._sources.archives import (
     read_directory,
 )
 from npyflow._sources.diagnosis import first_of_its_kind, wrong_size
-from npyflow._sources.fileio import open_for_read, read_at, read_start
+from npyflow._sources.fileio import open_for_read, read_at, read_start, system_error
 from npyflow._sources.table import FileTable, Span, TableBuilder
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Scanner:
             return found
         for entry in read_directory(fd, path).values():
             try:
-                if entry.trouble is None and not _is_array(fd, path, entry, size):
+                if not _is_array(fd, path, entry, size):
                     found.others.append(entry.name)
                 else:
                     found.arrays.append(self._member(fd, path, entry, size))
@@ -160,16 +160,17 @@ class Scanner:
         entries = read_directory(fd, path)
         if self._named:
             self.sets[tuple(entries)] += 1
-            chosen = [_named(path, entries, names or []) for names in self._members]
-        else:
-            chosen = [self._only(fd, path, entries, file_size)]
+        chosen = [
+            self._only(fd, path, entries, file_size) if names is None else _named(path, entries, names)
+            for names in self._members
+        ]
         return [self._member(fd, path, entry, file_size) for entry in chosen]
 
     def _only(self, fd: int, path: str, entries: dict[str, Entry], file_size: int) -> Entry:
         """The one array of an archive."""
         arrays = list(entries.values())
         if len(arrays) > 1:
-            arrays = [entry for entry in arrays if entry.trouble or _is_array(fd, path, entry, file_size)]
+            arrays = [entry for entry in arrays if _is_array(fd, path, entry, file_size)]
         if len(arrays) == 1:
             return arrays[0]
         if not arrays:
@@ -188,8 +189,8 @@ class Scanner:
         try:
             header, _ = self._member(fd, path, entry, file_size)
         except NpyflowError:
-            return f"{entry.name}: unusable"
-        return f"{entry.name}: {show_dtype(header.dtype)} {header.shape}"
+            return f"{show_path(entry.name)}: unusable"
+        return f"{show_path(entry.name)}: {show_dtype(header.dtype)} {header.shape}"
 
     def _member(self, fd: int, path: str, entry: Entry, file_size: int) -> tuple[Header, Span]:
         """Where an array lies in its archive, and its header."""
@@ -234,10 +235,8 @@ def look_into(path: str, look: Callable[[int, str, os.stat_result, bytes], T]) -
             os.close(fd)
     except NpyflowError:
         raise
-    except FileNotFoundError:
-        raise MissingFileError(f"{show_path(path)}: no such file", path=path, kind="missing") from None
     except OSError as error:
-        raise FileError(f"{show_path(path)}: {error.strerror}", path=path, kind="unreadable") from None
+        raise system_error(path, error) from None
 
 
 def _named(path: str, entries: dict[str, Entry], names: list[str]) -> Entry:
@@ -250,7 +249,9 @@ def _named(path: str, entries: dict[str, Entry], names: list[str]) -> Entry:
 
 
 def _is_array(fd: int, path: str, entry: Entry, file_size: int) -> bool:
-    """Say whether a member is an array: by its first bytes, as ``np.load`` does."""
+    """Say whether a member is an array, or should be one: by its name, else by its first bytes, as ``np.load`` does."""
+    if entry.suffixed or entry.trouble is not None:
+        return True
     span = Span(entry.name, locate(fd, path, entry, file_size), file_size, entry.packed if entry.deflated else -1)
     return _member_start(fd, path, span, min(entry.size, len(NPY_MAGIC))) == NPY_MAGIC
 

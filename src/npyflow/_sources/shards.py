@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from npyflow._core.dtypes import carrier
-from npyflow._core.errors import OptionError
+from npyflow._core.errors import NpyflowError, OptionError
 from npyflow._core.text import human_bytes
 from npyflow._sources.base import Place, fortran_view
 from npyflow._sources.fileio import read_at
@@ -140,7 +140,12 @@ class LoadedShard:
         self._loaded = None
 
     def _load(self) -> MemoryShard:
-        return MemoryShard(load_array(self._payloads, self._at), self._axis)
+        try:
+            return MemoryShard(load_array(self._payloads, self._at), self._axis)
+        except NpyflowError as error:
+            # It is about the array, not about the row that was wanted first.
+            error.index = None
+            raise
 
 
 class FileShard:
@@ -271,7 +276,7 @@ def is_run(rows: Array) -> bool:
     return len(rows) > 8 and int(rows[-1]) - int(rows[0]) == len(rows) - 1 and bool((np.diff(rows) == 1).all())
 
 
-def check_memory(table: FileTable, which: Sequence[int], why: str) -> None:
+def check_memory(table: FileTable, which: Sequence[int], why: str, instead: str) -> None:
     """Refuse to load arrays that are together larger than the memory that is free.
 
     Raises
@@ -283,12 +288,7 @@ def check_memory(table: FileTable, which: Sequence[int], why: str) -> None:
     if free is not None and needed > free:
         files = table.show(which[0]) + (f" and {len(which) - 1:,} more" if len(which) > 1 else "")
         raise OptionError(
-            f"{files}: {why} needs {human_bytes(needed)}, {human_bytes(free)} are free; "
-            + (
-                "np.savez instead of np.savez_compressed writes arrays that are read in place"
-                if table.packed()
-                else "use access='mmap' or 'read'"
-            ),
+            f"{files}: {why} needs {human_bytes(needed)}, {human_bytes(free)} are free; {instead}",
             path=table.paths[which[0]],
         )
 

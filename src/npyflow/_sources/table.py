@@ -93,6 +93,11 @@ class FileTable:
             (header.dtype, f"{name}: {self.show(first)}") for header, first in zip(self.headers, firsts, strict=True)
         ]
 
+    @property
+    def file_count(self) -> int:
+        """Number of files; several arrays may lie in one."""
+        return len(self.paths) if self.spans is None else len(set(self.paths))
+
     def packed(self) -> list[int]:
         """Which arrays are compressed."""
         return [] if self.spans is None else [at for at, span in enumerate(self.spans) if span.packed >= 0]
