@@ -20,10 +20,11 @@ lint: .venv/ready
 types: .venv/ready
 	$(BIN)/mypy
 
+# Each test runs once: here those that need TensorFlow or take long.
 tests: .venv/ready
-	$(BIN)/python -m pytest $(PYTEST)
+	$(BIN)/python -m pytest $(PYTEST) -m "tf or slow"
 
-# Without TensorFlow: what needs NumPy alone must work with NumPy alone.
+# And here the others, which prove at once that what needs NumPy alone works without TensorFlow.
 tests-base: .venv-base/ready
 	.venv-base/bin/python -m pytest $(PYTEST) -m "not tf and not slow"
 

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -15,8 +16,6 @@ from hypothesis import strategies as st
 
 import npyflow as nf
 from helpers import DTYPES, header, magic, npy_bytes, saved, write
-
-ml_dtypes = pytest.importorskip("ml_dtypes")
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 N = 11

@@ -3,13 +3,13 @@
 import io
 import zipfile
 
+import ml_dtypes
 import numpy as np
 import pytest
 from tf_support import tf
 
 import npyflow as nf
 
-ml_dtypes = pytest.importorskip("ml_dtypes")
 pytestmark = pytest.mark.tf
 
 N = 23
