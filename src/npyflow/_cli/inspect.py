@@ -9,7 +9,7 @@ import click
 
 from npyflow._cli.progress import shown_progress
 from npyflow._cli.text import print_columns
-from npyflow._core.text import human_bytes, plural, show_counts, show_path
+from npyflow._core.text import examples, human_bytes, plural, show_counts, show_path
 from npyflow._jobs.named import PATTERN
 
 if TYPE_CHECKING:
@@ -55,8 +55,6 @@ def inspect(paths: tuple[str, ...], pattern: str) -> None:
 
 
 def _print_census(census: Census) -> None:
-    from npyflow._jobs.inspect import name_outliers
-
     arrays = sum(len(group.paths) for group in census.groups)
     click.echo(f"{show_path(census.argument)}: {plural(census.files, 'file')}, {plural(arrays, 'array')}")
     shown = census.groups[:_MOST]
@@ -72,7 +70,7 @@ def _print_census(census: Census) -> None:
         name = f" of {member!r}" if member is not None else ""
         click.echo(f"  widest static shape{name}: {shape}")
     for group in census.outliers[:_MOST]:
-        click.echo(f"  odd: {group.kind.dtype} {group.kind.shape}: {name_outliers(group)}")
+        click.echo(f"  odd: {group.kind.dtype} {group.kind.shape}: {examples(map(show_path, group.paths))}")
     if census.others:
         held = ", ".join(
             f"{show_path(name)} (in {plural(count, 'file')})" for name, count in census.others.most_common(8)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from npyflow._core.dtypes import DType
 from npyflow._core.errors import FileFormatError
 from npyflow._core.text import brief, examples
 from npyflow._format.literal import LONG, LiteralError, parse_literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAGIC = b"\x93NUMPY"
 MAX_HEADER_BYTES = 1 << 20
@@ -87,6 +90,23 @@ def header_bytes(start: bytes) -> int | None:
     """
     size = _LENGTH_BYTES.get((start[6], start[7])) if len(start) >= 12 and start.startswith(MAGIC) else None
     return None if size is None else 8 + size + int.from_bytes(start[8 : 8 + size], "little")
+
+
+def whole_header(start: bytes, limit: int, read: Callable[[int], bytes]) -> tuple[bytes, int | None]:
+    """Return the beginning of an array with all of its header, and how long that is (None: `header_bytes` cannot tell).
+
+    Parameters
+    ----------
+    start : bytes
+        The first `FIRST_READ_BYTES`, or as many as there are.
+    limit : int
+        Bytes of the array; a header that claims more is not read, nor one of more than `MAX_HEADER_BYTES`.
+    read : callable
+        ``read(count)`` returns the first `count` bytes.
+    """
+    size = header_bytes(start)
+    longer = size is not None and len(start) < size <= min(limit, MAX_HEADER_BYTES)
+    return (read(size) if longer and size is not None else start), size
 
 
 def parse_header(raw: bytes) -> Header:

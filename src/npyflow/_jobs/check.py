@@ -14,18 +14,18 @@ from npyflow._core.structure import Structure
 from npyflow._core.text import examples, plural, show_path
 from npyflow._jobs.named import find_files
 from npyflow._sources.conversion import field_tree
-from npyflow._sources.listing import list_files
 from npyflow._sources.pairing import join
 from npyflow._sources.payloads import Payloads
 from npyflow._sources.scanner import Scanner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from npyflow._core.dtypes import DType
     from npyflow._format.header import Header
     from npyflow._jobs.progress import Progress
     from npyflow._sources.conversion import Field
+    from npyflow._sources.listing import Listing
     from npyflow._sources.scanner import Survey
     from npyflow._sources.table import FileTable
 
@@ -74,7 +74,7 @@ def check_files(arguments: Sequence[str], *, pattern: str, finite: bool, pairs: 
     named = find_files(arguments, pattern)
     findings = Findings(problems=named.missing, left_out=named.left_out)
     if pairs:
-        findings.problems += _unpaired(list(named.groups), pattern)
+        findings.problems += _unpaired(named.listings)
     paths = named.paths
     progress.start(f"{'reading' if finite else 'checking'} {plural(len(paths), 'file')}", len(paths))
     scanner = Scanner()
@@ -178,16 +178,15 @@ def _not_finite(table: FileTable) -> Iterator[FileFormatError]:
             )
 
 
-def _unpaired(arguments: Sequence[str], pattern: str) -> Iterator[NpyflowError]:
+def _unpaired(listings: Mapping[str, Listing]) -> Iterator[NpyflowError]:
     """Join components by key; an error for each file that lacks a partner."""
-    listings = [list_files(argument, pattern, argument) for argument in arguments]
     try:
-        joined = join(listings, arguments)
+        joined = join(list(listings.values()), list(listings))
     except PairingError as error:
         error.kind = "pairing"
         yield error
         return
-    for listing in listings:
+    for listing in listings.values():
         for key, path in zip(listing.keys, listing.paths, strict=True):
             lacking = joined.orphans.get(key)
             if lacking:

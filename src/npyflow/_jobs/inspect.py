@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from npyflow._core.dtypes import show_dtype
 from npyflow._core.errors import NpyflowError
-from npyflow._core.text import plural, show_path
+from npyflow._core.text import plural
 from npyflow._jobs.named import find_files
 from npyflow._sources.scanner import Scanner
 
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from npyflow._sources.scanner import Survey
     from npyflow._sources.table import Span
 
-# Less than this part of all arrays is odd, and their files are named.
+# Less than this part of all arrays is odd.
 _RARE = 0.05
-_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,11 +183,11 @@ def inspect_files(arguments: Sequence[str], *, pattern: str, progress: Progress)
         Is told how far it is.
     """
     named = find_files(arguments, pattern)
-    total = sum(map(len, named.groups.values()))
+    total = sum(len(listing.paths) for listing in named.listings.values())
     progress.start(f"looking at {plural(total, 'file')}", total)
     scanner = Scanner()
     return Inspection(
-        censuses=[_census(argument, paths, scanner, progress) for argument, paths in named.groups.items()],
+        censuses=[_census(argument, listing.paths, scanner, progress) for argument, listing in named.listings.items()],
         missing=named.missing,
         left_out=named.left_out,
     )
@@ -236,10 +235,3 @@ def _kind(header: Header, span: Span | None) -> Kind:
         version="{}.{}".format(*header.version),
         packing="" if span is None else "deflated" if span.packed >= 0 else "stored",
     )
-
-
-def name_outliers(group: Group) -> str:
-    """The files of a small group, by name."""
-    shown = ", ".join(map(show_path, group.paths[:_NAMED]))
-    rest = len(group.paths) - _NAMED
-    return shown + (f", … ({rest:,} more)" if rest > 0 else "")

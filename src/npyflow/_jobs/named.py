@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from npyflow._core.errors import FileError, NpyflowError
-from npyflow._sources.listing import list_files
+from npyflow._sources.listing import Listing, list_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ class Named:
 
     Parameters
     ----------
-    groups : dict of str to list of str
+    listings : dict of str to Listing
         Argument to files: one, or those of a folder or pattern.
     missing : list of NpyflowError
         Arguments that name nothing.
@@ -31,14 +31,14 @@ class Named:
         Files in folders that were passed over, by kind.
     """
 
-    groups: dict[str, list[str]] = field(default_factory=dict)
+    listings: dict[str, Listing] = field(default_factory=dict)
     missing: list[NpyflowError] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
     @property
     def paths(self) -> list[str]:
         """All files, each once."""
-        return list(dict.fromkeys(path for paths in self.groups.values() for path in paths))
+        return list(dict.fromkeys(path for listing in self.listings.values() for path in listing.paths))
 
 
 def find_files(arguments: Sequence[str], pattern: str) -> Named:
@@ -50,6 +50,6 @@ def find_files(arguments: Sequence[str], pattern: str) -> Named:
         except FileError as error:
             named.missing.append(error)
         else:
-            named.groups[argument] = listing.paths
+            named.listings[argument] = listing
             named.left_out += listing.left_out
     return named

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import zipfile
     from collections.abc import Iterable, Sequence
 
+    from npyflow._sources.table import Span
+
 MAGIC = b"PK\x03\x04"
 # Of an archive with something in it, and of an empty one.
 ARCHIVE_MAGICS = (MAGIC, b"PK\x05\x06")
@@ -153,7 +155,7 @@ def locate(fd: int, path: str, entry: Entry, file_size: int) -> int:
 
 
 def damaged(path: str, member: str | None, what: str, *, kind: str) -> FileFormatError:
-    """The error for one array in an archive."""
+    """The error for a file, or for one array in an archive, that cannot be used."""
     return FileFormatError(f"{show_array(path, member)} {what}", path=path, member=member, kind=kind)
 
 
@@ -231,3 +233,8 @@ class Inflater:
         chunk = read_bytes(self._fd, min(_CHUNK_BYTES, self._end - self._next), self._next)
         self._next += len(chunk)
         return chunk
+
+
+def unpacked(fd: int, span: Span) -> Stored | Inflater:
+    """The bytes of an array as they were before they were packed, if they were."""
+    return Inflater(fd, span.start, span.packed) if span.packed >= 0 else Stored(fd, span.start)

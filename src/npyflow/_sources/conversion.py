@@ -240,16 +240,16 @@ def find_field(dtype: DType, name: str, where: str) -> Any:
 
 def describe_items(dtype: DType, delivery: Delivery) -> str:
     """Name what arrays that are read together must agree in: equal texts agree, whatever they are stored as."""
+    leaves = _stored_leaves(dtype, delivery.fields)
     parts = [
         "" if wanted is not None and stored.kind not in "Mm" else _family(stored)
-        for (stored, _), wanted in zip(_stored_leaves(dtype, delivery.fields), delivery.dtypes, strict=True)
+        for (stored, _), wanted in zip(leaves, delivery.dtypes, strict=True)
     ]
     if delivery.fields == (WHOLE,):
         return parts[0]
-    shapes = [shape for _, shape in _stored_leaves(dtype, delivery.fields)]
     named = [
         f"{field} {part}{shape or ''}".strip()
-        for field, part, shape in zip(delivery.fields, parts, shapes, strict=True)
+        for field, part, (_, shape) in zip(delivery.fields, parts, leaves, strict=True)
     ]
     return f"fields ({', '.join(named)})"
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from npyflow._core.dtypes import carrier
 from npyflow._core.errors import FileChangedError, FileError, FileFormatError
-from npyflow._sources.archives import Inflater, Stored, damaged
+from npyflow._sources.archives import Inflater, damaged, unpacked
 from npyflow._sources.fileio import MAX_CALL_BYTES, OPEN_FLAGS, preadv, read_both, read_rest, system_error
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ class Payloads:
         left, itemsize = header.payload_bytes, header.dtype.itemsize
         head = bytearray(len(header.raw))
         with self._opened(index) as fd:
-            packed = Inflater(fd, span.start, span.packed) if span.packed >= 0 else Stored(fd, span.start)
-            self._check_length(index, packed.fill(memoryview(head)) + left)
+            bytes_ = unpacked(fd, span)
+            self._check_length(index, bytes_.fill(memoryview(head)) + left)
             if head != header.raw:
                 raise self.table.changed(index, "it has another header")
             crc = zlib.crc32(head)
@@ -128,7 +128,7 @@ class Payloads:
                 piece = np.empty(min(left // itemsize, max(1, _PIECE_BYTES // itemsize)), header.dtype)
                 body = byte_view(piece)
                 left -= len(body)
-                self._check_length(index, packed.fill(body) - len(body) + len(head) + header.payload_bytes)
+                self._check_length(index, bytes_.fill(body) - len(body) + len(head) + header.payload_bytes)
                 crc = zlib.crc32(body, crc)
                 yield piece
         if span.crc >= 0:

@@ -10,10 +10,8 @@ import numpy as np
 
 from npyflow._core.errors import BadFilesError, NpyflowError
 from npyflow._core.text import plural
-from npyflow._format.header import FIRST_READ_BYTES, MAX_HEADER_BYTES, header_bytes
 from npyflow._sources.archives import ARCHIVE_MAGICS, damaged
-from npyflow._sources.diagnosis import first_of_its_kind, wrong_size
-from npyflow._sources.fileio import read_bytes
+from npyflow._sources.diagnosis import first_of_its_kind, read_whole_header, wrong_size
 from npyflow._sources.scanner import Names, Scanner, look_into
 from npyflow._sources.table import FileTable, Span, TableBuilder
 
@@ -104,10 +102,7 @@ def _appended(fd: int, path: str, file_size: int) -> Iterator[tuple[Header, int]
     number = 0
     while start < file_size or start == 0:
         rest = Span(f"array {number}" if number else None, 0, file_size - start)
-        text = read_bytes(fd, FIRST_READ_BYTES, start)
-        size = header_bytes(text)
-        if size is not None and len(text) < size <= min(rest.file_size, MAX_HEADER_BYTES):
-            text = read_bytes(fd, size, start)
+        text, _ = read_whole_header(fd, start, rest.file_size)
         if text.startswith(ARCHIVE_MAGICS):
             raise damaged(path, rest.member, "is an archive; open it without appended=", kind="zip")
         header = first_of_its_kind(path, text, rest)

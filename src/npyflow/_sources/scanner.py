@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, TypeVar
 from npyflow._core.dtypes import show_dtype
 from npyflow._core.errors import FileFormatError, NpyflowError
 from npyflow._core.text import examples, show_path
-from npyflow._format.header import FIRST_READ_BYTES, MAX_HEADER_BYTES, header_bytes
+from npyflow._format.header import FIRST_READ_BYTES, MAX_HEADER_BYTES, whole_header
 from npyflow._format.header import MAGIC as NPY_MAGIC
 from npyflow._sources.archives import (
     ARCHIVE_MAGICS,
     Entry,
-    Inflater,
     damaged,
     locate,
     no_member,
     read_directory,
+    unpacked,
 )
 from npyflow._sources.diagnosis import first_of_its_kind, wrong_size
-from npyflow._sources.fileio import open_for_read, read_at, read_start, system_error
+from npyflow._sources.fileio import open_for_read, read_start, system_error
 from npyflow._sources.table import FileTable, Span, TableBuilder
 
 if TYPE_CHECKING:
@@ -142,9 +142,7 @@ class Scanner:
 
     def _plain(self, fd: int, path: str, start: bytes, file_size: int) -> Header:
         """The header of a file that is one array."""
-        size = header_bytes(start)
-        if size is not None and len(start) < size <= MAX_HEADER_BYTES:
-            start = read_start(fd, size)
+        start, size = whole_header(start, MAX_HEADER_BYTES, lambda count: read_start(fd, count))
         span = Span(None, 0, file_size)
         header, expected = self._known.get(start[:size]) or self._new(path, start, span)
         if file_size != expected:
@@ -194,14 +192,11 @@ class Scanner:
 
     def _member(self, fd: int, path: str, entry: Entry, file_size: int) -> tuple[Header, Span]:
         """Where an array lies in its archive, and its header."""
-        start = locate(fd, path, entry, file_size)
-        span = Span(entry.name, start, file_size, entry.packed if entry.deflated else -1, entry.crc)
+        span = _span(fd, path, entry, file_size)
         # To whom reads it, a member is a file of its own.
         inner = Span(entry.name, 0, entry.size)
         text = _member_start(fd, path, span, min(entry.size, FIRST_READ_BYTES))
-        size = header_bytes(text)
-        if size is not None and len(text) < size <= min(entry.size, MAX_HEADER_BYTES):
-            text = _member_start(fd, path, span, size)
+        text, size = whole_header(text, entry.size, lambda count: _member_start(fd, path, span, count))
         header, expected = self._known.get(text[:size]) or self._new(path, text, inner)
         if entry.size != expected:
             raise wrong_size(path, header, inner)
@@ -252,16 +247,20 @@ def _is_array(fd: int, path: str, entry: Entry, file_size: int) -> bool:
     """Say whether a member is an array, or should be one: by its name, else by its first bytes, as ``np.load`` does."""
     if entry.suffixed or entry.trouble is not None:
         return True
-    span = Span(entry.name, locate(fd, path, entry, file_size), file_size, entry.packed if entry.deflated else -1)
-    return _member_start(fd, path, span, min(entry.size, len(NPY_MAGIC))) == NPY_MAGIC
+    return _member_start(fd, path, _span(fd, path, entry, file_size), min(entry.size, len(NPY_MAGIC))) == NPY_MAGIC
+
+
+def _span(fd: int, path: str, entry: Entry, file_size: int) -> Span:
+    """Where a member lies."""
+    start = locate(fd, path, entry, file_size)
+    return Span(entry.name, start, file_size, entry.packed if entry.deflated else -1, entry.crc)
 
 
 def _member_start(fd: int, path: str, span: Span, count: int) -> bytes:
     """The first `count` bytes of a member, or as many as there are."""
     body = bytearray(count)
-    view = memoryview(body)
     try:
-        got = read_at(fd, view, span.start) if span.packed < 0 else Inflater(fd, span.start, span.packed).fill(view)
+        got = unpacked(fd, span).fill(memoryview(body))
     except zlib.error as error:
         raise damaged(
             path, span.member, f"cannot be inflated ({error}); write or download it again", kind="npz-crc"
