@@ -31,6 +31,8 @@ BELOW["_cli"] = {*BELOW, "_jobs"}
 ALLOWED = {
     "_core": {"ml_dtypes"},
     "_adapters": {"tensorflow", "keras"},
+    # For the progress bar of a pass.
+    "_flow": {"rich"},
     "_jobs": {"tensorflow", "keras", "sklearn", "rich"},
     "_cli": {"click", "rich"},
 }
@@ -184,7 +186,8 @@ def test_public_names():
         assert hasattr(nf, name)
     public = {name for name in vars(nf) if not name.startswith("_")}
     assert public | {"__version__"} == set(nf.__all__)
-    assert len(nf.__all__) < 30
+    # Few to learn; errors are met one by one.
+    assert len([name for name in nf.__all__ if not name.endswith(("Error", "Warning"))]) < 20
 
 
 def test_the_tree_of_errors():
@@ -200,6 +203,7 @@ def test_the_tree_of_errors():
         "PairingError": ValueError,
         "OptionError": ValueError,
         "IndexRangeError": IndexError,
+        "MapError": RuntimeError,
         "ClosedError": RuntimeError,
         "MissingDependencyError": ImportError,
     }

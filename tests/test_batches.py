@@ -202,6 +202,6 @@ def test_memory_does_not_pile_up(tmp_path):
     for epoch in range(3):
         for _ in flow.batches(64, shuffle=True, epoch=epoch):
             pass
-    assert flow._sources.pool.idle_bytes <= 16 << 20
+    assert flow._view.examples.sources.pool.idle_bytes <= 16 << 20
     flow.close()
-    assert flow._sources.pool.idle_bytes == 0
+    assert flow._view.examples.sources.pool.idle_bytes == 0

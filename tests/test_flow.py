@@ -126,8 +126,8 @@ def test_iteration_over_more_examples_than_one_read():
 def test_iteration_reads_few_large_examples_at_once(tmp_path, monkeypatch):
     flow = nf.rows(np.broadcast_to(np.float32(0), (2000, 1 << 20)))
     asked = []
-    real = flow._sources.read
-    monkeypatch.setattr(flow._sources, "read", lambda *args: asked.append(len(args[0])) or real(*(a[:1] for a in args)))
+    source = flow._view.examples.sources.sources[0]
+    monkeypatch.setattr(source, "read_into", lambda indices, outs: asked.append(len(indices)))
     with contextlib.suppress(IndexError):
         next(iter(flow))
     # An example has 4 MiB.

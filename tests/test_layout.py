@@ -52,10 +52,10 @@ def test_reads_are_bounded(examples, example_bytes, batch_size, drop_remainder):
     assert layout.batches_per_read == 1 or layout.batches_per_read * batch_size <= 65536
     if batch_bytes >= WHOLE_BATCH_BYTES:
         assert layout.batches_per_read == 1
+    read_bytes = max(1, batch_bytes * layout.batches_per_read)
     for small_files in (False, True):
-        pace = plan_pace(layout, example_bytes=example_bytes, small_files=small_files)
+        pace = plan_pace(read_bytes, small_files=small_files)
         assert pace.parallel >= 1
-        read_bytes = max(1, batch_bytes * layout.batches_per_read)
         assert pace.ahead >= 0
         assert pace.in_flight <= 3 or pace.in_flight * read_bytes <= BUDGET_BYTES
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from npyflow._core.spec import Shuffle
+from npyflow._core.options import Shuffle
 from npyflow._order.order import Order
 
 # Sorted keys up to 65,536, the Feistel network above; its domain is just large enough, or nearly twice too large.

@@ -1,4 +1,4 @@
-"""Every Python block of the README runs, in one folder, from top to bottom."""
+"""Every Python block of the README and of docs/examples.md runs, in one folder, from top to bottom."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def blocks_of(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
 
 
 def write_what_the_first_blocks_presume(folder: Path) -> None:
@@ -25,13 +28,23 @@ def test_readme_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     pytest.importorskip("tensorflow")
     import keras
 
-    assert len(BLOCKS) >= 4
+    blocks = blocks_of("README.md")
+    assert len(blocks) >= 4
     write_what_the_first_blocks_presume(tmp_path)
     monkeypatch.chdir(tmp_path)
     model = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(10, activation="softmax")])
     model.compile("sgd", "sparse_categorical_crossentropy")
-    for number, block in enumerate(BLOCKS):
+    for number, block in enumerate(blocks):
         exec(compile(block, f"README block {number}", "exec"), {"model": model})
+
+
+@pytest.mark.tf
+def test_the_blocks_on_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tensorflow")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for number, block in enumerate(blocks_of("docs/examples.md")):
+        exec(compile(block, f"block {number} of docs/examples.md", "exec"), names)
 
 
 def test_public_names_are_those_that_the_readme_and_the_errors_page_speak_of() -> None:

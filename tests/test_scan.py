@@ -86,7 +86,7 @@ def test_appended_arrays_are_read_when_asked_for(tmp_path):
     flow = nf.rows(path, appended=True)
     np.testing.assert_array_equal(flow.keys, np.arange(7))
     np.testing.assert_array_equal(np.stack(list(flow)), np.concatenate([ARRAY, ARRAY[:2], ARRAY[3:]]))
-    assert str(flow._sources.sources[0].place(5)) == f"{path} member 'array 1' row 1"
+    assert str(flow._view.examples.sources.sources[0].place(5)) == f"{path} member 'array 1' row 1"
     for rest, said in ((b"junk, much of it", "is no .npy file"), (saved(ARRAY)[:-1], "is cut off")):
         path.write_bytes(saved(ARRAY) + rest)
         with pytest.raises(nf.FileFormatError, match=r"x\.npy member 'array 1'") as caught:

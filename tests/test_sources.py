@@ -265,7 +265,7 @@ def opened(request):
 
 
 def read(flow: nf.Flow, indices: np.ndarray) -> np.ndarray:
-    source = flow._sources.sources[0]
+    source = flow._view.examples.sources.sources[0]
     (spec,) = source.specs
     out = np.full((len(indices), *spec.shape), 99).astype(spec.dtype)
     source.read_into(np.asarray(indices, np.int64), [out])
@@ -301,7 +301,7 @@ def test_any_indices(tmp_path, opened, shape, dtype):
 
 def test_places(tmp_path, opened):
     flow, want, _ = opened(tmp_path, (2, 3, 4), "f4")
-    source = flow._sources.sources[0]
+    source = flow._view.examples.sources.sources[0]
     for at in (0, 9, len(want) - 1):
         place = source.place(at)
         if place.path is not None:

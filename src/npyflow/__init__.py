@@ -8,6 +8,7 @@ from npyflow._core.errors import (
     FileError,
     FileFormatError,
     IndexRangeError,
+    MapError,
     MissingDependencyError,
     MissingFileError,
     MissingMemberError,
@@ -18,10 +19,15 @@ from npyflow._core.errors import (
     ShapeMismatchError,
     UnsupportedDtypeError,
 )
-from npyflow._core.spec import ArraySpec, Shuffle
+from npyflow._core.options import Bucket, Crop, Pad, Ragged, Shuffle
+from npyflow._core.sampling import Balanced
+from npyflow._core.spec import ArraySpec
+from npyflow._flow.files import files
 from npyflow._flow.flow import Flow
+from npyflow._flow.load import load
 from npyflow._flow.npz import npz
-from npyflow._flow.opening import files, load, rows
+from npyflow._flow.rows import rows
+from npyflow._flow.windows import windows
 from npyflow._sources.labels import Table
 
 __version__ = "0.1.0"
@@ -29,20 +35,26 @@ __version__ = "0.1.0"
 __all__ = [
     "ArraySpec",
     "BadFilesError",
+    "Balanced",
+    "Bucket",
     "CastError",
     "ClosedError",
+    "Crop",
     "FileChangedError",
     "FileError",
     "FileFormatError",
     "Flow",
     "IndexRangeError",
+    "MapError",
     "MissingDependencyError",
     "MissingFileError",
     "MissingMemberError",
     "NpyflowError",
     "NpyflowWarning",
     "OptionError",
+    "Pad",
     "PairingError",
+    "Ragged",
     "ShapeMismatchError",
     "Shuffle",
     "Table",
@@ -52,4 +64,5 @@ __all__ = [
     "load",
     "npz",
     "rows",
+    "windows",
 ]

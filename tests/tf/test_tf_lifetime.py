@@ -114,7 +114,7 @@ def test_buffers_come_back_after_an_epoch():
     for _ in ds:
         pass
     collect_garbage()
-    pool = flow._sources.pool
+    pool = flow._view.examples.sources.pool
     first = pool.idle_bytes
     for _ in range(5):
         for _ in ds:

@@ -87,6 +87,6 @@ def test_what_is_not_asked_for_does_not_count(flow):
 def test_the_dataset_is_plain(flow):
     ds = flow.to_tf(32)
     assert isinstance(ds, tf.data.Dataset)
-    for name in ("filter", "cache", "repeat", "prefetch", "map"):
+    for name in ("filter", "cache", "repeat", "prefetch"):
         assert not hasattr(flow, name)
         assert hasattr(ds, name)

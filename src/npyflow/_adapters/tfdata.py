@@ -6,6 +6,7 @@ batches. It holds no array and no reference to the flow: see `_anchor`.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import threading
@@ -17,6 +18,7 @@ import tensorflow as tf
 
 from npyflow._core.buffers import BufferPool
 from npyflow._core.errors import UnsupportedDtypeError
+from npyflow._read.collate import Flat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,10 +39,8 @@ class Feed:
     ----------
     reader : Reader
         Makes the reads.
-    specs : list of ArraySpec
-        Of the arrays that the reader returns.
-    structure : Structure
-        To pack them into.
+    structure : Structure of Slot
+        Where in a batch each array belongs.
     pace : Pace
         How far reads run ahead.
     unbatch : bool
@@ -54,7 +54,6 @@ class Feed:
     """
 
     reader: Reader
-    specs: list[ArraySpec]
     structure: Structure[Any]
     pace: Pace
     unbatch: bool
@@ -84,13 +83,23 @@ class Feed:
             self._next_epoch = max(self._next_epoch, epoch + 1)
 
     def read(self, epoch: int, read: int) -> list[Array]:
-        """Make one read."""
+        """Make one read: the arrays of all columns, one after another."""
         try:
-            return self.reader.read(epoch, self.first_step(epoch), read)
+            columns = self.reader.read(epoch, self.first_step(epoch), read)
+            return [array for column in columns for array in column.arrays]
         except Exception as error:
-            # A copy has no traceback: its frames would keep the anchor, and so this feed, alive.
-            self.on_error(copy.copy(error))
+            self.on_error(_without_frames(error))
             raise
+
+
+def _without_frames(error: Exception) -> Exception:
+    """A copy, with its cause. Copies have no traceback: its frames would keep the anchor, and so a feed, alive."""
+    kept = copy.copy(error)
+    if isinstance(error.__cause__, Exception):
+        # A class of the user's may not let itself be copied.
+        with contextlib.suppress(Exception):
+            kept.__cause__ = _without_frames(error.__cause__)
+    return kept
 
 
 # Its graph optimiser fails on them: "Converting f8E5M2 to DataType".
@@ -173,7 +182,7 @@ def build(feed: Feed) -> Any:
     -----
     Built on the host and outside any graph, also when called inside a ``tf.function`` or under a device scope.
     """
-    types = [_tf_dtype(spec, feed.unbatch) for spec in feed.specs]
+    types = [_tf_dtype(spec, feed.unbatch) for column in feed.reader.columns for spec in column.specs]
     with tf.init_scope(), tf.device("CPU:0"):
         anchor = _anchor(feed)
         dataset = _epochs(feed, anchor).flat_map(lambda epoch: _epoch(feed, types, anchor, epoch))
@@ -199,32 +208,73 @@ def _epochs(feed: Feed, anchor: Any) -> Any:
 
 def _epoch(feed: Feed, types: list[Any], anchor: Any, epoch: Any) -> Any:
     """The batches of one epoch, by itself, so that a short last batch is not filled up from the next."""
-    layout, pace = feed.reader.layout, feed.pace
+    schedule, pace = feed.reader.schedule, feed.pace
     if feed.epochs is None:
         # Runs when a pass begins, and again when an iterator is restored, maybe in another process.
         epoch = tf.ensure_shape(tf.numpy_function(_serve_begin, [anchor, epoch], tf.int64, stateful=False), ())
-    first, full = (tf.constant(layout.reads(step), tf.int64) for step in (feed.start_step, 0))
+    first, full = (tf.constant(schedule.reads(step), tf.int64) for step in (feed.start_step, 0))
     # A batch that is a read of its own is full by plan where remainders are dropped.
-    whole = layout.batches_per_read == 1 and layout.drop_remainder and not feed.unbatch
+    size = schedule.batch_size if schedule.batches_per_read == 1 and schedule.full and not feed.unbatch else None
 
+    # A read of one example needs no cutting.
+    alone = feed.unbatch and schedule.batches_per_read == 1
+
+    # Nothing to convert; and what AutoGraph converts, it keeps.
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def read(number: Any) -> Any:
         arrays = tf.numpy_function(_serve_read, [anchor, epoch, number], types, stateful=False)
-        for array, spec in zip(arrays, feed.specs, strict=True):
-            array.set_shape((layout.batch_size if whole else None, *spec.shape))
-        return feed.structure.pack(arrays)
+        return _pack(feed, [array[0] for array in arrays] if alone else list(arrays), size, alone)
 
     reads = tf.data.Dataset.range(tf.where(tf.equal(epoch, feed.start_epoch), first, full))
     dataset = reads.map(read, num_parallel_calls=pace.parallel, deterministic=True)
     if pace.ahead:
         dataset = dataset.prefetch(pace.ahead)
     if feed.unbatch:
-        return dataset.unbatch()
-    if layout.batches_per_read > 1:
-        return dataset.rebatch(layout.batch_size, drop_remainder=layout.drop_remainder)
+        return dataset if alone else _single(feed, dataset)
+    if schedule.batches_per_read > 1:
+        return dataset.rebatch(schedule.batch_size, drop_remainder=schedule.full)
     return dataset
 
 
+def _single(feed: Feed, dataset: Any) -> Any:
+    """Cut reads into examples."""
+    if not any(0 in spec.shape for column in feed.reader.columns for spec in column.specs):
+        return dataset.unbatch()
+    # TensorFlow's own crashes where an example has no element.
+    return dataset.flat_map(lambda *read: tf.data.Dataset.from_tensor_slices(read if len(read) > 1 else read[0]))
+
+
+def _pack(feed: Feed, arrays: list[Any], size: int | None, alone: bool) -> Any:
+    """Give the arrays of a read their shapes and their places: in a batch of `size`, None if that is not known."""
+    columns: list[list[Any]] = []
+    for column in feed.reader.columns:
+        mine, arrays = arrays[: len(column.specs)], arrays[len(column.specs) :]
+        for array, spec in zip(mine, column.specs, strict=True):
+            batch = () if alone else (None if isinstance(column, Flat) else size,)
+            array.set_shape((*batch, *spec.shape))
+        columns.append(mine)
+    leaves = []
+    for slot in feed.structure.leaves:
+        mine = columns[slot.column]
+        leaves.append(_ragged(feed.reader.columns[slot.column], mine, size) if slot.array is None else mine[slot.array])
+    return feed.structure.pack(leaves)
+
+
+def _ragged(column: Any, arrays: list[Any], size: int | None) -> Any:
+    """A ragged tensor of examples that stand one after another; axes on which all agree stay uniform."""
+    values, *splits = arrays
+    for axis in range(column.depth - 1, -1, -1):
+        if column.spec.shape[axis] is not None:
+            rows = None if axis else size
+            values = tf.RaggedTensor.from_uniform_row_length(values, column.spec.shape[axis], nrows=rows)
+        else:
+            rows = splits.pop()
+            rows.set_shape((None if size is None or axis else size + 1,))
+            values = tf.RaggedTensor.from_row_splits(values, rows, validate=False)
+    return values
+
+
 def _cardinality(feed: Feed) -> int:
-    layout = feed.reader.layout
+    steps = feed.reader.schedule.steps
     epochs = 1 if feed.epochs is None else feed.epochs - feed.start_epoch
-    return epochs * layout.steps - feed.start_step
+    return epochs * steps - feed.start_step

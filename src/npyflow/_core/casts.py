@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npyflow._core.dtypes import is_small_float, significant_bits
-from npyflow._core.errors import UnsupportedDtypeError
+from npyflow._core.dtypes import is_small_float, show_dtype, significant_bits
+from npyflow._core.errors import OptionError, UnsupportedDtypeError
 
 if TYPE_CHECKING:
     from npyflow._core.dtypes import DType
@@ -72,6 +72,30 @@ def cast_into(source: Array, out: Array) -> int | None:
         elif out.dtype.kind in "iu":
             fits &= np.isfinite(source) & (source < float(np.iinfo(out.dtype).max + 1))
     return _first_false(fits)
+
+
+def fitting(value: Any, dtype: DType, where: str) -> Array:
+    """Return `value` as a 0-d array of `dtype`.
+
+    Raises
+    ------
+    OptionError
+        If it is no single value, or does not fit exactly.
+    """
+    given = np.asarray(value)
+    out = np.zeros((), dtype)
+    text = dtype.kind in "US"
+    fits = given.ndim == 0 and (given.dtype.kind == dtype.kind if text else given.dtype.kind in "biufc")
+    if fits and text:
+        out = given.astype(dtype)
+        fits = bool(out == given)
+    elif fits:
+        fits = not (given.dtype.kind == "c" and dtype.kind != "c")
+        # A float may be rounded: 0.1 is no float32.
+        fits = fits and (cast_into(given, out) is None) and (dtype.kind not in "biu" or bool(out == given))
+    if not fits:
+        raise OptionError(f"{where}: {value!r} is no value of {show_dtype(dtype)}; expected one that fits exactly")
+    return out
 
 
 def _is_exact(source: DType, target: DType) -> bool:

@@ -14,6 +14,7 @@
   + OptionError             (ValueError)
   + IndexRangeError         (IndexError)
   + ClosedError             (RuntimeError)
+  + MapError                (RuntimeError)
   + MissingDependencyError  (ImportError)
 
 The builtin in brackets is a second base, so ``except ValueError`` keeps working in code that does
@@ -35,6 +36,7 @@ __all__ = [
     "FileError",
     "FileFormatError",
     "IndexRangeError",
+    "MapError",
     "MissingDependencyError",
     "MissingFileError",
     "MissingMemberError",
@@ -141,6 +143,10 @@ class IndexRangeError(NpyflowError, IndexError):
 
 class ClosedError(NpyflowError, RuntimeError):
     """The flow was closed."""
+
+
+class MapError(NpyflowError, RuntimeError):
+    """A function given to `Flow.map` raised; its own error is the ``__cause__``."""
 
 
 class MissingDependencyError(NpyflowError, ImportError):

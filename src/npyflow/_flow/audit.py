@@ -51,16 +51,16 @@ def bad_keys(joined: Joined, scans: Sequence[Scan], on_bad: str) -> dict[str, st
     return {joined.keys[at]: str(error) for one in scans for at, error in one.bad.items()}
 
 
-def unlabelled_keys(found: Labels | None, keys: Sequence[str], on_bad: str) -> dict[str, str]:
+def unlabelled_keys(found: Labels | None, keys: Sequence[str], on_bad: str, what: str = "label") -> dict[str, str]:
     """Return the keys without a label, or raise for all of them."""
     if found is None or not found.missing:
         return {}
     missing = {keys[at]: why for at, why in found.missing.items()}
     if on_bad == "raise":
-        extra = f"; labels without a file: {examples(map(show_path, found.extra))}" if found.extra else ""
+        extra = f"; {what}s without a file: {examples(map(show_path, found.extra))}" if found.extra else ""
         raise PairingError(
-            f"{len(missing):,} of {plural(len(keys), 'file')} have no label: {examples(map(show_path, missing))} "
-            f"({next(iter(missing.values()))}){extra}; add labels, or pass on_bad='skip' to drop these files"
+            f"{len(missing):,} of {plural(len(keys), 'file')} have no {what}: {examples(map(show_path, missing))} "
+            f"({next(iter(missing.values()))}){extra}; add {what}s, or pass on_bad='skip' to drop these files"
         )
     return missing
 
@@ -93,10 +93,12 @@ def report(
     members: Sequence[list[Names]],
     skipped: dict[str, str],
     found: Labels | None,
+    more: Sequence[str] = (),
 ) -> Report:
-    """Put together what a user may want to know."""
+    """Put together what a user may want to know, with `more` notes."""
     total: Counter[str] = sum((listing.left_out for listing in listings), Counter())
     notes = [note for one, names in zip(scans, members, strict=True) for note in _member_notes(one.members, names)]
+    notes += more
     if found is None:
         return Report(left_out=total, skipped=skipped, notes=tuple(notes))
     return Report(left_out=total, skipped=skipped, extra_labels=found.extra, matches=found.matches, notes=tuple(notes))

@@ -16,15 +16,18 @@ import numpy as np
 
 from npyflow._core.dtypes import DType, as_dtype, carrier, is_small_float, native
 from npyflow._core.errors import FileFormatError, MissingFileError, OptionError
+from npyflow._core.options import Crop
 from npyflow._core.structure import Structure
 from npyflow._core.text import show_path
 from npyflow._flow.content import Content
+from npyflow._flow.stats import Stats
 from npyflow._format.header import parse_header
 from npyflow._sources.component import Component
 from npyflow._sources.conversion import Delivery, Field
 from npyflow._sources.fileio import write_atomically
 from npyflow._sources.report import Report
 from npyflow._sources.table import FileTable, Span
+from npyflow._sources.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,17 +37,22 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _FORMAT = "npyflow manifest"
-_VERSION = 2
+_VERSION = 3
 
 
-def save_content(content: Content, selection: Array | None, path: str | os.PathLike[str]) -> None:
+def save_content(
+    content: Content, selection: Array | range | None, stats: Stats | None, path: str | os.PathLike[str]
+) -> None:
     """Write a manifest under a temporary name and rename it.
 
     Raises
     ------
     OptionError
-        If a component is an array in RAM.
+        If a component is an array in RAM, or there is a function.
     """
+    if content.mappings:
+        raise OptionError("a flow with a function from map() cannot be saved: save it before, and map it after loading")
+    content.check_on_disk("it has no path to save")
     folder = Path(path).absolute().parent
     report = content.report
     facts = {
@@ -63,19 +71,24 @@ def save_content(content: Content, selection: Array | None, path: str | os.PathL
         },
         "components": [_component_out(component, folder) for component in content.components],
         "keys": content.keys,
-        "selection": None if selection is None else selection.tolist(),
+        "selection": _selection_out(selection),
+        "stats": None if stats is None else stats.as_dict(),
     }
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in facts.items())
     write_atomically(path, [f"{{\n{lines}\n}}\n".encode("ascii")])
 
 
-def load_content(path: str | os.PathLike[str]) -> tuple[Content, Array | None]:
+def load_content(path: str | os.PathLike[str]) -> tuple[Content, Array | range | None, Stats | None]:
     """Read a manifest; no data file is touched.
 
     Returns
     -------
-    Content, int64 array or None
-        And which of its examples belong to the flow; None for all.
+    Content
+        The data set.
+    int64 array, range or None
+        Which of its examples belong to the flow; None for all.
+    Stats or None
+        If they were measured.
 
     Raises
     ------
@@ -106,7 +119,7 @@ def load_content(path: str | os.PathLike[str]) -> tuple[Content, Array | None]:
         ) from None
 
 
-def _content_in(facts: dict[str, Any], folder: Path) -> tuple[Content, Array | None]:
+def _content_in(facts: dict[str, Any], folder: Path) -> tuple[Content, Array | range | None, Stats | None]:
     components = tuple(_component_in(component, folder) for component in facts["components"])
     report = facts["report"]
     names = _texts(facts["names"])
@@ -127,8 +140,20 @@ def _content_in(facts: dict[str, Any], folder: Path) -> tuple[Content, Array | N
             notes=tuple(report["notes"]),
         ),
     )
-    selection = facts["selection"]
-    return content, None if selection is None else np.array(selection, np.int64)
+    stats = None if facts["stats"] is None else Stats.from_dict(facts["stats"])
+    return content, _selection_in(facts["selection"]), stats
+
+
+def _selection_out(selection: Array | range | None) -> Any:
+    if isinstance(selection, range):
+        return {"start": selection.start, "stop": selection.stop}
+    return None if selection is None else selection.tolist()
+
+
+def _selection_in(facts: Any) -> Array | range | None:
+    if isinstance(facts, dict):
+        return range(operator.index(facts["start"]), operator.index(facts["stop"]))
+    return None if facts is None else np.array(facts, np.int64)
 
 
 def _texts(values: Any) -> tuple[str, ...]:
@@ -158,11 +183,6 @@ def _tree_in(node: Any, names: Sequence[str]) -> Any:
 
 
 def _component_out(component: Component, folder: Path) -> dict[str, Any]:
-    if component.kind == "arrays":
-        raise OptionError(
-            f"{component.name or 'data'} is an array in RAM and has no path to save; "
-            f"np.save it, and open the flow from the file"
-        )
     return {
         "name": component.name,
         "kind": component.kind,
@@ -170,6 +190,11 @@ def _component_out(component: Component, folder: Path) -> dict[str, Any]:
         "dtypes": [_dtype_out(dtype) for dtype in component.delivery.dtypes],
         "access": component.access,
         "axis": component.axis,
+        "transpose": component.transpose,
+        "extents": None if component.extents is None else component.extents.tolist(),
+        "offsets": None if component.offsets is None else component.offsets.tolist(),
+        "crop": _options_out(component.crop),
+        "window": _options_out(component.window),
         "files": None if component.table is None else _table_out(component.table, folder),
         "labels": [_array_out(array) for array in component.arrays],
     }
@@ -185,9 +210,36 @@ def _component_in(facts: dict[str, Any], folder: Path) -> Component:
         ),
         access=facts["access"],
         axis=operator.index(facts["axis"]),
+        transpose=_tuples(facts["transpose"]),
+        extents=None if facts["extents"] is None else np.array(facts["extents"], np.int64),
+        offsets=None if facts["offsets"] is None else np.array(facts["offsets"], np.int64),
+        crop=None if facts["crop"] is None else Crop(**_options_in(facts["crop"])),
+        window=None if facts["window"] is None else Window(**_options_in(facts["window"])),
         table=None if facts["files"] is None else _table_in(facts["files"], folder),
         arrays=tuple(_array_in(array) for array in facts["labels"]),
     )
+
+
+def _options_out(options: Crop | Window | None) -> dict[str, Any] | None:
+    """The fields of a small frozen object; a slice is no JSON, so it says what it is."""
+    if options is None:
+        return None
+    return {
+        name: {"slice": [value.start, value.stop, value.step]} if isinstance(value, slice) else value
+        for name in type(options).__dataclass_fields__
+        if (value := getattr(options, name)) is not None and name != "_"
+    }
+
+
+def _options_in(facts: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: slice(*value["slice"]) if isinstance(value, dict) else _tuples(value) for name, value in facts.items()
+    }
+
+
+def _tuples(value: Any) -> Any:
+    """JSON has lists for tuples."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _table_out(table: FileTable, folder: Path) -> dict[str, Any]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from npyflow._core.errors import IndexRangeError, OptionError
-from npyflow._core.spec import Shuffle
+from npyflow._core.options import Shuffle
 from npyflow._core.text import plural
 from npyflow._order.cipher import LARGEST
-
-if TYPE_CHECKING:
-    from npyflow._order.layout import Layout
 
 Array = np.ndarray[Any, Any]
 
@@ -39,11 +36,11 @@ def integer(name: str, value: Any, least: int | None = None) -> int:
     return number
 
 
-def first_step(start_step: Any, layout: Layout) -> int:
-    """Return `start_step` as an int in ``[0, layout.steps]``."""
+def first_step(start_step: Any, steps: int) -> int:
+    """Return `start_step` as an int in ``[0, steps]``."""
     step = integer("start_step", start_step, 0)
-    if step > layout.steps:
-        raise OptionError(f"start_step={step}: an epoch has {plural(layout.steps, 'step')}")
+    if step > steps:
+        raise OptionError(f"start_step={step}: an epoch has {plural(steps, 'step')}")
     return step
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npyflow._core.errors import MissingDependencyError
-from npyflow._flow.opening import files, rows
+from npyflow._flow.files import files
+from npyflow._flow.rows import rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

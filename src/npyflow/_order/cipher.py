@@ -123,12 +123,29 @@ def _scramble(values: Array, key: np.uint32, bits: int, out: Array, shifted: Arr
     np.right_shift(out, np.uint32(32 - bits), out=out)
 
 
+def hashed(numbers: Array, key: int) -> Array:
+    """Hash each number to 64 bits (splitmix64). For one key it is a bijection.
+
+    Parameters
+    ----------
+    numbers : int64 or uint64 array
+        Negative ones wrap.
+    key : int
+        In ``[0, 2**64)``, made by `mix`.
+
+    Returns
+    -------
+    uint64 array
+    """
+    out: Array = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key)
+    out ^= out >> np.uint64(30)
+    out *= np.uint64(0xBF58476D1CE4E5B9)
+    out ^= out >> np.uint64(27)
+    out *= np.uint64(0x94D049BB133111EB)
+    out ^= out >> np.uint64(31)
+    return out
+
+
 def _sorted_keys(n: int, key: int) -> Array:
     """Order ``range(n)`` by a hash of each number. The hash is a bijection, so there are no ties to break."""
-    hashed = np.arange(n, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key)
-    hashed ^= hashed >> np.uint64(30)
-    hashed *= np.uint64(0xBF58476D1CE4E5B9)
-    hashed ^= hashed >> np.uint64(27)
-    hashed *= np.uint64(0x94D049BB133111EB)
-    hashed ^= hashed >> np.uint64(31)
-    return np.argsort(hashed).astype(np.int64, copy=False)
+    return np.argsort(hashed(np.arange(n, dtype=np.uint64), key)).astype(np.int64, copy=False)

@@ -60,10 +60,12 @@ class Layout:
         return start, min(start + self.examples_per_read, self.end)
 
 
-def plan_layout(*, examples: int, example_bytes: int, batch_size: int, drop_remainder: bool) -> Layout:
-    """Choose how many batches a read serves."""
+def plan_layout(
+    *, examples: int, example_bytes: int, batch_size: int, drop_remainder: bool, whole: bool = False
+) -> Layout:
+    """Choose how many batches a read serves; `whole` says that it must be one."""
     batch_bytes = max(1, example_bytes * batch_size)
-    fitting = 1 if batch_bytes >= WHOLE_BATCH_BYTES else max(1, READ_BYTES // batch_bytes)
+    fitting = 1 if whole or batch_bytes >= WHOLE_BATCH_BYTES else max(1, READ_BYTES // batch_bytes)
     # An example without bytes, or with a few, is no reason to read millions of them at once.
     fitting = min(fitting, max(1, 65536 // batch_size))
     return Layout(examples=examples, batch_size=batch_size, drop_remainder=drop_remainder, batches_per_read=fitting)
@@ -90,20 +92,17 @@ class Pace:
         return self.parallel + self.ahead + 1
 
 
-def plan_pace(layout: Layout, *, example_bytes: int, small_files: bool) -> Pace:
+def plan_pace(read_bytes: int, *, small_files: bool) -> Pace:
     """Choose from the size of a read, within `BUDGET_BYTES`.
 
     Parameters
     ----------
-    layout : Layout
-        The reads.
-    example_bytes : int
-        Of all components together.
+    read_bytes : int
+        Bytes of a read, all components together; at least 1.
     small_files : bool
         Reads are many short system calls. Two threads at that would wait for each other's Python lock, so one reads
         and keeps on while a finished read waits.
     """
-    read_bytes = max(1, example_bytes * layout.examples_per_read)
     affordable = max(1, BUDGET_BYTES // read_bytes - 2)
     if small_files or affordable < 2:
         return Pace(parallel=1, ahead=min(1, affordable - 1))

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from npyflow._core.errors import OptionError
+from npyflow._order.cache import Cache
 from npyflow._order.cipher import LARGEST, SMALL, Permutation, mix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from npyflow._core.spec import Shuffle
+    from npyflow._core.options import Shuffle
 
 Array = np.ndarray[Any, Any]
 
 # Indices are made in segments of this many, since NumPy's cost a call is thousands of times that of an index.
 _SEGMENT = SMALL
-_KEPT = 12
 
 # What a key is for: the permutations of one epoch must not resemble each other.
 _GLOBAL, _BLOCKS, _WINDOW = range(3)
@@ -46,6 +42,9 @@ class Order:
     Safe to use from several threads.
     """
 
+    # Every example comes once an epoch.
+    repeats = False
+
     def __init__(self, n: int, *, shuffle: Shuffle | None, seed: int = 0, shard: tuple[int, int] = (0, 1)) -> None:
         index, count = shard
         if not 0 <= index < count:
@@ -56,7 +55,7 @@ class Order:
         self._seed = seed
         self._shard = shard
         self._shuffle = shuffle
-        self._cache = _Cache()
+        self._cache = Cache()
 
     def __len__(self) -> int:
         """Examples of this shard."""
@@ -66,7 +65,7 @@ class Order:
     def indices(self, epoch: int, start: int, stop: int) -> Array:
         """Return the examples at positions ``[start, stop)`` of this shard in `epoch`, as int64."""
         if self._shuffle is None:
-            return self._positions(start, stop)
+            return self.positions(start, stop)
         parts = []
         for number in range(start // _SEGMENT, -(-stop // _SEGMENT)):
             first = number * _SEGMENT
@@ -74,12 +73,13 @@ class Order:
             parts.append(segment[max(0, start - first) : stop - first])
         return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
 
-    def _positions(self, start: int, stop: int) -> Array:
+    def positions(self, start: int, stop: int) -> Array:
+        """Return the positions ``[start, stop)`` of this shard as positions in the order of all shards, as int64."""
         index, count = self._shard
         return np.arange(start * count + index, stop * count + index, count, dtype=np.int64)[: max(0, stop - start)]
 
     def _segment(self, epoch: int, first: int) -> Array:
-        positions = self._positions(first, min(first + _SEGMENT, len(self)))
+        positions = self.positions(first, min(first + _SEGMENT, len(self)))
         if self._shuffle is not None and self._shuffle.block is not None:
             return self._blocked(epoch, positions, self._shuffle.block, self._shuffle.window)
         return self._permutation(epoch, _GLOBAL, 0, self._n)(positions)
@@ -130,27 +130,3 @@ class Order:
         members = members[members < self._n]
         # Not through the cache: it would push out what is used again.
         return members[Permutation(len(members), mix(self._seed, epoch, _WINDOW, number))(np.arange(len(members)))]
-
-
-class _Cache:
-    """The most recent segments, permutations and windows.
-
-    Two threads may make the same one at the same time. That costs less than waiting: what is made while a lock is held
-    may set off a garbage collection, which may wait for a reader, which would wait for the lock.
-    """
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
-        self._lock = threading.RLock()
-
-    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        value = make()
-        with self._lock:
-            self._kept[key] = value
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        return value

@@ -7,47 +7,60 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from npyflow._core.spec import ArraySpec
+from npyflow._read.collate import Opened, Stacked
+
 if TYPE_CHECKING:
-    from npyflow._order.layout import Layout
-    from npyflow._order.order import Order
-    from npyflow._sources.component import SourceSet
+    from collections.abc import Callable
+
+    from npyflow._order.schedule import Schedule
+    from npyflow._read.collate import Collator
+    from npyflow._read.examples import Examples
 
 Array = np.ndarray[Any, Any]
+
+_INDEX = ArraySpec((), np.dtype(np.int64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """Reads what `order` and `layout` say from `sources`.
+    """Reads what `schedule` says from `examples`.
 
     Parameters
     ----------
-    sources : SourceSet
-        Where examples are.
-    selection : int64 array or None
-        Examples of the flow as indices of the sources; None for all of them.
-    order : Order
-        Over the examples of the flow.
-    layout : Layout
-        Of an epoch.
+    examples : Examples
+        Where they come from.
+    rows : callable
+        Rows of the data set that examples of the flow are.
+    schedule : Schedule
+        Which examples of the flow, and how many at a time.
+    collators : tuple of Collator
+        How each component is put together.
+    where : callable
+        Names an example of the flow, for messages.
     with_index : bool
         Deliver each example's index in the flow, as a component before the others.
     """
 
-    sources: SourceSet
-    selection: Array | None
-    order: Order
-    layout: Layout
+    examples: Examples
+    rows: Callable[[Array], Array]
+    schedule: Schedule
+    collators: tuple[Collator, ...]
+    where: Callable[[int], str]
     with_index: bool = False
 
-    def read(self, epoch: int, first_step: int, read: int) -> list[Array]:
-        """Return one read of an epoch that begins at `first_step`: an array a component, examples along axis 0."""
-        start, stop = self.layout.span(first_step, read)
-        indices = self.order.indices(epoch, start, stop)
-        rows = indices if self.selection is None else self.selection[indices]
-        batch = self.sources.read(rows, indices)
+    @property
+    def columns(self) -> tuple[Collator, ...]:
+        """What `read` returns: the index, if it is wanted, and the components."""
+        return (Stacked(_INDEX), *self.collators) if self.with_index else self.collators
+
+    def read(self, epoch: int, first_step: int, read: int) -> list[Opened]:
+        """Return one read of an epoch that begins at `first_step`: for each of `columns` its arrays, filled."""
+        draw = self.schedule.draw(epoch, first_step, read)
+        batch = self.examples.batch(self.rows(draw.indices), draw, self.collators, self.where)
         if not self.with_index:
             return batch
         # A copy on an aligned buffer: the order keeps its segment.
-        index = self.sources.pool.empty(indices.shape, indices.dtype)
-        np.copyto(index, indices)
-        return [index, *batch]
+        index = self.examples.sources.pool.empty(draw.indices.shape, draw.indices.dtype)
+        np.copyto(index, draw.indices)
+        return [Opened([index], []), *batch]

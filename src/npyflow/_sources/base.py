@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from npyflow._core.errors import OptionError
 from npyflow._core.text import show_array
 
 if TYPE_CHECKING:
@@ -56,6 +58,10 @@ class Source(Protocol):
         """Shape and dtype of each array of one example, as delivered."""
 
     @property
+    def example_bytes(self) -> int:
+        """Bytes of an example as delivered, of the largest where they differ."""
+
+    @property
     def access(self) -> str:
         """How it is read: ``"ram"``, ``"mmap"``, ``"read"`` or ``"files"``."""
 
@@ -80,9 +86,43 @@ class Source(Protocol):
         """Let go of memory and descriptors."""
 
 
+class VaryingSource(Protocol):
+    """A source whose examples differ in shape: it has these methods in place of `Source.read_into`."""
+
+    @property
+    def specs(self) -> tuple[ArraySpec, ...]: ...
+
+    @property
+    def example_bytes(self) -> int: ...
+
+    @property
+    def access(self) -> str: ...
+
+    def __len__(self) -> int: ...
+
+    def shapes(self, indices: Array) -> Array:
+        """The shapes of the examples `indices`, int64 ``(batch, axes)``, without the axes of a field's own."""
+
+    def read_each(self, indices: Array, outs: Sequence[Sequence[Array]]) -> None:
+        """Fill `outs` with the examples `indices`.
+
+        Parameters
+        ----------
+        indices : int64 array (batch,)
+            In ``[0, len(self))``; checked by the caller.
+        outs : sequence of sequence of array
+            For each of `specs` an array an example, of its shape or less, counted from the beginning of each axis; of
+            any strides.
+        """
+
+    def place(self, index: int) -> Place: ...
+
+    def close(self) -> None: ...
+
+
 def allocate(specs: Sequence[ArraySpec], count: int, pool: BufferPool) -> list[Array]:
     """Return an array for `count` examples of each of `specs`."""
-    return [pool.empty((count, *spec.shape), spec.dtype) for spec in specs]
+    return [pool.empty((count, *spec.fixed_shape), spec.dtype) for spec in specs]
 
 
 def read_groups(
@@ -117,3 +157,64 @@ def read_groups(
 def fortran_view(landed: Array) -> Array:
     """Return ``(batch, z, y, x)`` as ``(batch, x, y, z)``: samples that were read in the order of their bytes."""
     return landed.transpose(0, *range(landed.ndim - 1, 0, -1))
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """In which order the axes of an example are delivered.
+
+    Parameters
+    ----------
+    order : tuple of int
+        For each delivered axis the stored one.
+    """
+
+    order: tuple[int, ...]
+
+    @property
+    def moved(self) -> bool:
+        """Whether it is another order than the stored one."""
+        return self.order != tuple(range(len(self.order)))
+
+    def of(self, shape: Sequence[Any]) -> tuple[Any, ...]:
+        """A stored shape as it is delivered."""
+        return tuple(shape[axis] for axis in self.order)
+
+    def view(self, landed: Array) -> Array:
+        """Return ``(batch, *stored axes)`` as ``(batch, *delivered axes)``."""
+        return landed.transpose(0, *(axis + 1 for axis in self.order)) if self.moved else landed
+
+
+def plan_axes(transpose: Any, rank: int, name: str) -> Axes:
+    """Return the order that `transpose` asks for.
+
+    Parameters
+    ----------
+    transpose : None, "channels_last", "channels_first" or tuple of int
+        A tuple has for each delivered axis the stored one, as in `numpy.transpose`.
+    rank : int
+        Axes of an example.
+
+    Raises
+    ------
+    OptionError
+        If it is no order of so many axes.
+    """
+    stored = tuple(range(rank))
+    if transpose is None:
+        return Axes(stored)
+    if isinstance(transpose, str):
+        orders = {"channels_last": (*stored[1:], *stored[:1]), "channels_first": (*stored[-1:], *stored[:-1])}
+        if transpose not in orders:
+            raise OptionError(
+                f"{name}: transpose={transpose!r}: expected 'channels_last', 'channels_first' or a tuple of axes"
+            )
+        return Axes(orders[transpose])
+    try:
+        # As NumPy counts: -1 is the last. What is out of range is in none.
+        order = tuple(stored[operator.index(axis)] for axis in transpose)
+    except (TypeError, IndexError):
+        order = ()
+    if sorted(order) != list(stored) or not isinstance(transpose, tuple | list):
+        raise OptionError(f"{name}: transpose={transpose!r}: expected an order of the axes {stored} of an example")
+    return Axes(order)

@@ -7,23 +7,31 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from npyflow._core.errors import ClosedError, NpyflowError, OptionError
-from npyflow._sources.base import allocate
+from npyflow._core.errors import ClosedError, OptionError
+from npyflow._sources.base import plan_axes
 from npyflow._sources.conversion import ALL, Delivery
-from npyflow._sources.files import FileSource
-from npyflow._sources.rows import ACCESS, rows_of_arrays, rows_of_files
+from npyflow._sources.crops import CropSource
+from npyflow._sources.files import FileSource, VaryingFileSource, check_agree, open_files
+from npyflow._sources.ragged import RaggedSource, ragged_rows
+from npyflow._sources.rows import ACCESS, RowSource, rows_of_arrays, rows_of_files
+from npyflow._sources.windows import WindowSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from npyflow._core.buffers import BufferPool
+    from npyflow._core.options import Crop
     from npyflow._core.spec import ArraySpec
-    from npyflow._sources.base import Source
     from npyflow._sources.table import FileTable
+    from npyflow._sources.windows import Window
 
 Array = np.ndarray[Any, Any]
 
 Kind = Literal["rows", "files", "arrays", "labels"]
+# Sources whose examples may differ in shape.
+VARYING = (VaryingFileSource, RaggedSource)
+FixedSource = RowSource | FileSource | CropSource | WindowSource
+AnySource = FixedSource | VaryingFileSource | RaggedSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,6 +54,16 @@ class Component:
         For rows.
     axis : int
         Along which rows lie.
+    transpose : "channels_last", "channels_first" or tuple of int, optional
+        How the axes of an example are moved.
+    extents : int64 array (files, axes), optional
+        For files: what of each is read.
+    crop : Crop, optional
+        For files: the region of each that is read.
+    offsets : int64 array (examples + 1,), optional
+        For rows and arrays: the rows that each example consists of.
+    window : Window, optional
+        For rows and arrays: they are series, and this is what of every window is delivered.
     """
 
     name: str
@@ -55,21 +73,43 @@ class Component:
     delivery: Delivery = ALL
     access: str = "auto"
     axis: int = 0
+    transpose: Any = None
+    extents: Array | None = None
+    crop: Crop | None = None
+    offsets: Array | None = None
+    window: Window | None = None
 
     def __post_init__(self) -> None:
         if self.access not in ACCESS:
             raise OptionError(f"access={self.access!r}: expected one of {', '.join(map(repr, ACCESS))}")
 
-    def open(self, pool: BufferPool) -> Source:
+    def open(self, pool: BufferPool) -> AnySource:
         """Return the source that reads it."""
+        if self.kind == "files" and self.table is not None:
+            return self._open_files(self.table, pool)
         name = self.name or "data"
+        how: dict[str, Any] = {
+            "axis": self.axis,
+            "transpose": None if self.offsets is not None else self.transpose,
+            "delivery": self.delivery,
+            "pool": pool,
+            "name": name,
+        }
         if self.table is None:
-            return rows_of_arrays(self.arrays, axis=self.axis, delivery=self.delivery, pool=pool, name=name)
-        if self.kind == "files":
-            return FileSource(self.table, delivery=self.delivery, pool=pool, name=name)
-        return rows_of_files(
-            self.table, axis=self.axis, access=self.access, delivery=self.delivery, pool=pool, name=name
-        )
+            rows = rows_of_arrays(self.arrays, **how)
+        else:
+            rows = rows_of_files(self.table, access=self.access, **how)
+        if self.offsets is not None:
+            return ragged_rows(rows, self.offsets, self.transpose, pool, name)
+        return rows if self.window is None else WindowSource(rows, self.window, pool=pool, name=name)
+
+    def _open_files(self, table: FileTable, pool: BufferPool) -> AnySource:
+        name = self.name or "data"
+        axes = plan_axes(self.transpose, len(table.headers[0].shape), name)
+        if self.crop is None:
+            return open_files(table, self.extents, axes=axes, delivery=self.delivery, pool=pool, name=name)
+        check_agree(table, self.delivery, name)
+        return CropSource(table, self.crop, axes=axes, delivery=self.delivery, pool=pool, name=name)
 
 
 class SourceSet:
@@ -91,43 +131,23 @@ class SourceSet:
 
     @property
     def example_bytes(self) -> int:
-        """Bytes of one example, all components together."""
-        return sum(spec.nbytes for spec in self.specs)
+        """Bytes of one example, all components together; of the largest where they differ."""
+        return sum(source.example_bytes for source in self.sources)
 
     @property
     def specs(self) -> list[ArraySpec]:
         """What one example consists of, an array each."""
         return [spec for source in self.sources for spec in source.specs]
 
-    def read(self, rows: Array, indices: Array) -> list[Array]:
-        """Return examples, an array for each of `specs`.
-
-        Parameters
-        ----------
-        rows : int64 array (batch,)
-            Where they are in the sources; in range.
-        indices : int64 array (batch,)
-            What the flow calls them, for errors.
+    def check_open(self) -> None:
+        """Refuse to read after `close`.
 
         Raises
         ------
         ClosedError
-            After `close`.
         """
         if self.closed:
             raise ClosedError("this flow was closed; open it again")
-        try:
-            return [array for source in self.sources for array in self._read_one(source, rows)]
-        except NpyflowError as error:
-            if error.index is not None:
-                at = np.flatnonzero(rows == error.index)
-                error.index = int(indices[at[0]]) if at.size else None
-            raise
-
-    def _read_one(self, source: Source, rows: Array) -> list[Array]:
-        batch = allocate(source.specs, len(rows), self.pool)
-        source.read_into(rows, batch)
-        return batch
 
     def close(self) -> None:
         """Let go of memory and descriptors. Batches that were handed out stay valid."""

@@ -115,7 +115,7 @@ class Leaf:
             out.byteswap(inplace=True)
         return bad
 
-    def spec(self, shape: tuple[int, ...]) -> ArraySpec:
+    def spec(self, shape: tuple[int | None, ...]) -> ArraySpec:
         """What is delivered for an array of items of `shape`."""
         return ArraySpec((*shape, *self.shape), self.target, self.unit)
 
@@ -145,14 +145,22 @@ class Conversion:
         outs : sequence of array (batch, *leaf shape)
             The output.
         """
-        # As integers: NumPy's own copies swap the bytes of dates without a unit.
-        raw = carrier(self.stored)
-        return outs[0].view(raw) if self.in_place else pool.empty(shape, raw)
+        return outs[0].view(self.raw) if self.in_place else pool.empty(shape, self.raw)
+
+    @property
+    def raw(self) -> DType:
+        """What items land as: NumPy's own copies swap the bytes of dates without a unit, those of integers never."""
+        return carrier(self.stored)
 
     @property
     def in_place(self) -> bool:
         """Raw items can land in the output."""
         return len(self.leaves) == 1 and self.leaves[0].fits_in_place
+
+    @property
+    def is_identity(self) -> bool:
+        """What has landed in the output needs nothing more."""
+        return self.in_place and self.raw == self.leaves[0].target and self.leaves[0].target.kind not in "US"
 
     def settle(self, landed: Array, outs: Sequence[Array]) -> tuple[int, int] | None:
         """Bring landed items into the outputs.

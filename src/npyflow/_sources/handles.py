@@ -41,11 +41,13 @@ class Handle:
         An array in the file.
     mapped : bool
         Map it as well.
+    scattered : bool
+        Only scattered rows are read through the map.
     """
 
     __slots__ = ("fd", "whole")
 
-    def __init__(self, table: FileTable, at: int, mapped: bool) -> None:
+    def __init__(self, table: FileTable, at: int, mapped: bool, scattered: bool) -> None:
         self.fd = -1
         path, header, start = table.paths[at], table.header(at), table.span(at).start
         head = bytearray(header.offset)
@@ -57,8 +59,8 @@ class Handle:
             self.whole: Array | None = None
             if mapped:
                 memory = mmap.mmap(self.fd, 0, access=mmap.ACCESS_READ)
-                if hasattr(mmap, "MADV_RANDOM"):
-                    # Only scattered rows are read through the map: on a cold disk, reading around them is waste.
+                if scattered and hasattr(mmap, "MADV_RANDOM"):
+                    # On a cold disk, reading around them is waste.
                     memory.madvise(mmap.MADV_RANDOM)
                 self.whole = np.frombuffer(memory, np.uint8)
         except FileNotFoundError:
@@ -85,11 +87,14 @@ class Handles:
         The files as scanned.
     mapped : bool
         Map them as well.
+    scattered : bool
+        Only scattered rows are read through the maps.
     """
 
-    def __init__(self, table: FileTable, mapped: bool) -> None:
+    def __init__(self, table: FileTable, mapped: bool, scattered: bool = True) -> None:
         self.table = table
         self.mapped = mapped
+        self._scattered = scattered
         self._limit = handle_limit()
         self._open: OrderedDict[str, Handle] = OrderedDict()
         self._lock = threading.Lock()
@@ -119,7 +124,7 @@ class Handles:
 
     def _new(self, at: int) -> Handle:
         """Open a file, outside the lock; if two threads do, one of the handles is closed after its read."""
-        handle, oldest = Handle(self.table, at, self.mapped), None
+        handle, oldest = Handle(self.table, at, self.mapped, self._scattered), None
         with self._lock:
             self._open[self.table.paths[at]] = handle
             if len(self._open) > self._limit:

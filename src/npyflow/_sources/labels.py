@@ -155,7 +155,8 @@ def find_labels(labels: Any, keys: Sequence[str], classes: Sequence[str] | None)
     elif isinstance(labels, str) and labels == "directory":
         found = _from_folders(keys)
     elif callable(labels):
-        found = [labels(key) for key in keys], {}, ()
+        values = [labels(key) for key in keys]
+        found = values, {at: "the function returned None" for at, value in enumerate(values) if value is None}, ()
     elif hasattr(labels, "keys") and hasattr(labels, "__getitem__"):
         found = _look_up(labels, keys, "labels")
     else:
@@ -174,8 +175,8 @@ _Found = tuple[list[Any], dict[int, str], tuple[str, ...]]
 
 
 def _look_up(table: Mapping[str, Any], keys: Sequence[str], where: str) -> _Found:
-    missing = {at: f"no label in {where}" for at, key in enumerate(keys) if key not in table}
-    values = [None if at in missing else table[key] for at, key in enumerate(keys)]
+    values = [table[key] if key in table else None for key in keys]  # noqa: SIM401 (no need of get)
+    missing = {at: f"no label in {where}" for at, value in enumerate(values) if value is None}
     have = set(keys)
     return values, missing, tuple(str(key) for key in table if key not in have)
 

@@ -16,7 +16,7 @@ from npyflow._sources.archives import Inflater, damaged, unpacked
 from npyflow._sources.fileio import MAX_CALL_BYTES, OPEN_FLAGS, preadv, read_both, read_rest, system_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from npyflow._format.header import Header
     from npyflow._sources.table import FileTable, Span
@@ -38,6 +38,8 @@ class Payloads:
     def __init__(self, table: FileTable) -> None:
         self.table = table
         self._paths = [os.fsencode(path) for path in table.paths]
+        self._heads = [header.raw for header in table.headers]
+        self._sizes = [header.offset + header.payload_bytes for header in table.headers]
         # The checksum of what is stored as it is needs to be right once; a changed file is noticed without it.
         self._proven = np.zeros(len(table), bool)
 
@@ -58,45 +60,66 @@ class Payloads:
         FileFormatError
             If a member of an archive is damaged.
         """
-        read = self._read_files if self.table.spans is None else self._read_members
-        read(header, indices, raw)
-
-    def _read_members(self, header: Header, indices: Array, raw: Array) -> None:
-        """Read arrays that are not all of their files."""
         body, step = byte_view(raw), header.payload_bytes
-        for number, index in enumerate(indices.tolist()):
+        self.read_each(indices, (body[at * step : (at + 1) * step] for at in range(len(indices))))
+
+    def read_each(self, indices: Array, bodies: Iterable[memoryview]) -> None:
+        """Read arrays of any headers.
+
+        Parameters
+        ----------
+        indices : int64 array (batch,)
+            Which arrays of the table.
+        bodies : iterable of memoryview
+            Each takes the bytes of one array as they come; one that is too short takes the first of them.
+
+        Raises
+        ------
+        FileError
+            As `read`.
+        """
+        if self.table.spans is None:
+            self._read_files(indices, bodies)
+            return
+        for index, body in zip(indices.tolist(), bodies, strict=True):
             try:
-                self._read_member(index, header, body[number * step : (number + 1) * step])
+                self._read_member(index, self.table.header(index), body)
             except FileError as error:
                 error.index = index
                 raise
 
-    def _read_files(self, header: Header, indices: Array, raw: Array) -> None:
+    def _read_files(self, indices: Array, bodies: Iterable[memoryview]) -> None:
         """The loop that everything waits for: about four system calls and a comparison a file."""
-        paths, times = self._paths, self.table.mtimes[indices].tolist()
-        body, step, expected = byte_view(raw), header.payload_bytes, header.raw
-        head, size, huge = bytearray(len(expected)), len(expected) + step, step > MAX_CALL_BYTES
-        start, flags = 0, OPEN_FLAGS
+        paths, heads, sizes = self._paths, self._heads, self._sizes
+        times, kinds = self.table.mtimes[indices].tolist(), self.table.kinds[indices].tolist()
+        head, flags = bytearray(), OPEN_FLAGS
         open_, stat_, close_, read_ = os.open, os.fstat, os.close, preadv
-        for index, time in zip(indices.tolist(), times, strict=True):
-            piece = body[start : start + step]
+        for index, time, kind, body in zip(indices.tolist(), times, kinds, bodies, strict=True):
+            expected = heads[kind]
+            if len(head) != len(expected):
+                head = bytearray(len(expected))
+            wanted = len(head) + len(body)
             try:
                 fd = open_(paths[index], flags)
                 try:
                     stat = stat_(fd)
-                    got = read_(fd, (head, piece[:MAX_CALL_BYTES] if huge else piece), 0)
-                    if got != size:
-                        got = read_rest(fd, head, piece, got)
+                    got = read_(fd, (head, body if wanted < MAX_CALL_BYTES else body[:MAX_CALL_BYTES]), 0)
+                    if got != wanted:
+                        got = read_rest(fd, head, body, got)
                 finally:
                     close_(fd)
             except OSError as error:
                 raise self._failed(index, error) from None
-            if got != size or head != expected or stat.st_mtime_ns != time or stat.st_size != size:
+            if got != wanted or head != expected or stat.st_mtime_ns != time or stat.st_size != sizes[kind]:
                 raise self._changed(index, stat)
-            start += step
 
     def _read_member(self, index: int, header: Header, body: memoryview) -> None:
-        """Read one array that is not all of its file."""
+        """Read one array that is not all of its file; always whole, because of its checksum."""
+        if len(body) < header.payload_bytes:
+            whole = np.empty(header.payload_bytes, np.uint8).data
+            self._read_member(index, header, whole)
+            body[:] = whole[: len(body)]
+            return
         head, span = bytearray(len(header.raw)), self.table.span(index)
         with self._opened(index) as fd:
             got = _fill(fd, span, head, body)

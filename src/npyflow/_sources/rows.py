@@ -8,7 +8,7 @@ import numpy as np
 
 from npyflow._core.errors import OptionError, ShapeMismatchError
 from npyflow._core.text import examples
-from npyflow._sources.base import Place, read_groups
+from npyflow._sources.base import Axes, Place, plan_axes, read_groups
 from npyflow._sources.conversion import Delivery, cast_error, describe_items, plan_conversions, unify_advice
 from npyflow._sources.handles import Handles
 from npyflow._sources.payloads import Payloads
@@ -37,7 +37,9 @@ class RowSource:
     shards : sequence of Shard
         At least one; row shapes agree, dtypes agree up to byte order and width of text, or are cast.
     row_shape : tuple of int
-        Shape of one row.
+        Shape of one row as stored.
+    axes : Axes
+        Order of a row's axes as delivered.
     delivery : Delivery
         What is wanted of them.
     pool : BufferPool
@@ -53,6 +55,7 @@ class RowSource:
         shards: Sequence[Shard],
         row_shape: tuple[int, ...],
         *,
+        axes: Axes,
         delivery: Delivery,
         pool: BufferPool,
         access: str,
@@ -64,12 +67,24 @@ class RowSource:
         )
         self._ends = np.cumsum([len(shard) for shard in shards])
         self._shape = row_shape
+        self._axes = axes
         self._pool = pool
-        self.specs = tuple(leaf.spec(row_shape) for leaf in self._conversions[0].leaves)
+        self.specs = tuple(leaf.spec(axes.of(row_shape)) for leaf in self._conversions[0].leaves)
+        self.example_bytes = sum(spec.nbytes for spec in self.specs)
         self.access = access
 
     def __len__(self) -> int:
         return int(self._ends[-1])
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of one row as delivered, without a field's own axes."""
+        return self._axes.of(self._shape)
+
+    @property
+    def starts(self) -> Array:
+        """The first row of each shard, and the end of the last: int64 ``(shards + 1,)``."""
+        return np.concatenate([[0], self._ends])
 
     @property
     def pieces(self) -> int:
@@ -102,9 +117,11 @@ class RowSource:
 
     def _read_shard(self, number: int, indices: Array, outs: Sequence[Array]) -> None:
         plan = self._conversions[number]
-        landed = plan.landing((len(indices), *self._shape), outs, self._pool)
+        shape = (len(indices), *self._shape)
+        landed = self._pool.empty(shape, plan.raw) if self._axes.moved else plan.landing(shape, outs, self._pool)
         if plan.stored.itemsize:
             self._shards[number].take(indices - self._start(number) if number else indices, landed)
+        landed = self._axes.view(landed)
         bad = plan.settle(landed, outs)
         if bad is not None:
             leaf, example = bad
@@ -112,7 +129,9 @@ class RowSource:
             raise cast_error(landed[example : example + 1], plan.leaves[leaf], self.place(index), index)
 
 
-def rows_of_arrays(arrays: Sequence[Any], *, axis: int, delivery: Delivery, pool: BufferPool, name: str) -> RowSource:
+def rows_of_arrays(
+    arrays: Sequence[Any], *, axis: int, transpose: Any, delivery: Delivery, pool: BufferPool, name: str
+) -> RowSource:
     """Rows of arrays in RAM; they are not copied.
 
     Raises
@@ -129,11 +148,12 @@ def rows_of_arrays(arrays: Sequence[Any], *, axis: int, delivery: Delivery, pool
     facts = [(array.shape, array.dtype, f"array {at}") for at, array in enumerate(plain)]
     axis, row_shape = _check_agree(facts, axis, delivery, name)
     shards = [MemoryShard(array, axis) for array in plain]
-    return RowSource(shards, row_shape, delivery=delivery, pool=pool, access="ram", name=name)
+    axes = plan_axes(transpose, len(row_shape), name)
+    return RowSource(shards, row_shape, axes=axes, delivery=delivery, pool=pool, access="ram", name=name)
 
 
 def rows_of_files(
-    table: FileTable, *, axis: int, access: str, delivery: Delivery, pool: BufferPool, name: str
+    table: FileTable, *, axis: int, transpose: Any, access: str, delivery: Delivery, pool: BufferPool, name: str
 ) -> RowSource:
     """Rows of arrays on disk.
 
@@ -147,30 +167,35 @@ def rows_of_files(
     """
     facts = [(table.header(at).shape, table.header(at).dtype, table.show(at)) for at in range(len(table))]
     axis, row_shape = _check_agree(facts, axis, delivery, name)
+    loaded = _check_loaded(table, access, name)
+    how = _auto_access(table, row_shape, len(loaded)) if access == "auto" else access
+    handles, payloads = Handles(table, mapped=how == "mmap"), Payloads(table)
+    shards: list[Shard] = [
+        LoadedShard(payloads, at, axis) if at in loaded else FileShard(handles, at, axis) for at in range(len(table))
+    ]
+    axes = plan_axes(transpose, len(row_shape), name)
+    source = RowSource(shards, row_shape, axes=axes, delivery=delivery, pool=pool, access=how, name=name)
+    if access == "ram":
+        for shard in shards:
+            if isinstance(shard, LoadedShard):
+                shard.load()
+    return source
+
+
+def _check_loaded(table: FileTable, access: str, name: str) -> set[int]:
+    """Which arrays are loaded whole: all if the user wants it, and what is compressed."""
     packed = set(table.packed())
     if packed and access in ("mmap", "read"):
         raise OptionError(
             f"{name}: {table.show(min(packed))} is compressed, so its rows cannot be read in place; "
             f"leave out access={access!r}, or write it with np.savez"
         )
-    loaded = range(len(table)) if access == "ram" else sorted(packed)
-    if loaded:
-        if packed:
-            check_memory(table, loaded, "inflating", "np.savez writes arrays that are read in place")
-        else:
-            check_memory(table, loaded, "access='ram'", "use access='mmap' or 'read'")
-    how = _auto_access(table, row_shape, len(loaded)) if access == "auto" else access
-    handles, payloads = Handles(table, mapped=how == "mmap"), Payloads(table)
-    whole = set(loaded)
-    shards: list[Shard] = [
-        LoadedShard(payloads, at, axis) if at in whole else FileShard(handles, at, axis) for at in range(len(table))
-    ]
-    source = RowSource(shards, row_shape, delivery=delivery, pool=pool, access=how, name=name)
-    if access == "ram":
-        for shard in shards:
-            if isinstance(shard, LoadedShard):
-                shard.load()
-    return source
+    loaded = set(range(len(table))) if access == "ram" else packed
+    if packed:
+        check_memory(table, sorted(loaded), "inflating", "np.savez writes arrays that are read in place")
+    elif loaded:
+        check_memory(table, sorted(loaded), "access='ram'", "use access='mmap' or 'read'")
+    return loaded
 
 
 def _auto_access(table: FileTable, row_shape: tuple[int, ...], loaded: int) -> str:

@@ -12,7 +12,7 @@ from npyflow._core.text import show_array
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from npyflow._core.dtypes import DType
     from npyflow._format.header import Header
@@ -88,10 +88,18 @@ class FileTable:
 
     def dtypes(self, name: str) -> list[tuple[DType, str]]:
         """The dtype of each of `headers`, and where it is met first, for messages about the component `name`."""
-        firsts = [int(np.argmax(self.kinds == kind)) for kind in range(len(self.headers))]
+        firsts = np.unique(self.kinds, return_index=True)[1].tolist()
         return [
             (header.dtype, f"{name}: {self.show(first)}") for header, first in zip(self.headers, firsts, strict=True)
         ]
+
+    def kinds_by(self, what: Callable[[Header], str]) -> list[tuple[str, Array]]:
+        """Group the arrays by what `what` calls their headers; the largest group first."""
+        groups: dict[str, list[int]] = {}
+        for number, header in enumerate(self.headers):
+            groups.setdefault(what(header), []).append(number)
+        found = [(name, np.flatnonzero(np.isin(self.kinds, numbers))) for name, numbers in groups.items()]
+        return sorted(found, key=lambda group: -len(group[1]))
 
     @property
     def file_count(self) -> int:
