@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Callable
@@ -19,6 +20,13 @@ SMALL = (32, 32)
 IMAGE = (128, 128, 3)
 MEMBER = (20_000, 256)
 SPARSE_ROWS = 8 * 10**9 // (4 * ROW[0]) + 1
+# Sequences of a random length between these, of so many values a step.
+LENGTHS = (50, 800)
+MELS = 80
+CHANNELS = 8
+LONG_TIMES = 4
+VOLUME = (256, 256, 256)
+WIDE_ROW = (64,)
 # Ways to store the same array otherwise than native and in C order.
 LAYOUTS: dict[str, Callable[[Array], Array]] = {
     "big-endian": lambda array: array.astype(array.dtype.newbyteorder(">")),
@@ -26,6 +34,7 @@ LAYOUTS: dict[str, Callable[[Array], Array]] = {
 }
 _CHUNK = 8192
 _ALIGNED_TO = 64
+_MASKED_OVER = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +42,16 @@ class Sizes:
     rows: int
     small: int
     images: int
+    sequences: int
+    steps: int
+    volumes: int
+    wide_rows: int
 
 
-FULL = Sizes(rows=200_000, small=20_000, images=3_000)
-QUICK = Sizes(rows=40_000, small=4_000, images=600)
+FULL = Sizes(
+    rows=200_000, small=20_000, images=3_000, sequences=5_000, steps=2_000_000, volumes=20, wide_rows=7_812_500
+)
+QUICK = Sizes(rows=40_000, small=4_000, images=600, sequences=600, steps=200_000, volumes=4, wide_rows=781_250)
 
 
 @dataclass(frozen=True)
@@ -64,7 +79,7 @@ class Data:
     @property
     def sparse(self) -> Path:
         """Rows like those of `x`, 8 GB of zeros that take no disk."""
-        return _make(self.root / "x-sparse.npy", _write_sparse)
+        return _make(self.root / "x-sparse.npy", lambda path: _write_zeros(path, (SPARSE_ROWS, *ROW)))
 
     @property
     def sparse_labels(self) -> Path:
@@ -98,6 +113,45 @@ class Data:
         """The array of `member` as a file of its own."""
         return _make(self.root / "rows.npy", lambda path: np.save(path, _member()))
 
+    @property
+    def sequences(self) -> Path:
+        """A folder of files ``<f4 (T, 80)``."""
+        return _make(self.root / "sequences", lambda path: _write_sequences(path, self.sizes.sequences))
+
+    @property
+    def series(self) -> Path:
+        """``<f4 (steps, 8)``, whose first column is the number of the step."""
+        return _make(self.root / "series.npy", lambda path: _write_series(path, self.sizes.steps))
+
+    @property
+    def long_series(self) -> Path:
+        """A series `LONG_TIMES` as long, zeros that take no disk."""
+        shape = (LONG_TIMES * self.sizes.steps, CHANNELS)
+        return _make(self.root / "series-long.npy", lambda path: _write_zeros(path, shape))
+
+    @property
+    def volumes(self) -> Path:
+        """A folder of files ``<f4 (256, 256, 256)``."""
+        return _make(self.root / "volumes", lambda path: _write_volumes(path, self.sizes.volumes))
+
+    @property
+    def masks(self) -> Path:
+        """A folder of files ``|u1 (256, 256, 256)``, named like `volumes`."""
+        return _make(self.root / "masks", lambda path: _write_masks(path, self.volume_paths))
+
+    @property
+    def wide(self) -> Path:
+        """Rows ``<f4 (rows, 64)``, 2 GB of random numbers in a full run."""
+        return _make(self.root / "wide.npy", lambda path: _write_random(path, (self.sizes.wide_rows, *WIDE_ROW)))
+
+    @cached_property
+    def sequence_paths(self) -> list[str]:
+        return sorted(str(path) for path in self.sequences.glob("*.npy"))
+
+    @cached_property
+    def volume_paths(self) -> list[str]:
+        return sorted(str(path) for path in self.volumes.glob("*.npy"))
+
     @cached_property
     def small_paths(self) -> list[str]:
         return sorted(str(path) for path in self.small.glob("*.npy"))
@@ -114,7 +168,9 @@ class Data:
         """Make what needs no TensorFlow."""
         rows = (self.x, self.y, self.unaligned, self.sparse, self.sparse_labels, self.member, self.member_alone)
         files = (folder for layout in LAYOUTS for folder in (self.small_as(layout), self.images_as(layout)))
-        for path in (*rows, self.small, self.images, *files):
+        series = (self.series, self.long_series, self.wide)
+        folders = (self.small, self.images, self.sequences, self.volumes, self.masks)
+        for path in (*rows, *series, *folders, *files):
             if not path.exists():
                 raise FileNotFoundError(path)
 
@@ -157,11 +213,26 @@ def _write_unaligned(path: Path, aligned: Path) -> None:
             file.write(x[start : start + _CHUNK].tobytes())
 
 
-def _write_sparse(path: Path) -> None:
-    header = _header((SPARSE_ROWS, *ROW), 2 * _ALIGNED_TO)
+def _write_zeros(path: Path, shape: tuple[int, ...]) -> None:
+    header = _header(shape, 2 * _ALIGNED_TO)
     with path.open("wb") as file:
         file.write(header)
-        file.truncate(len(header) + SPARSE_ROWS * ROW[0] * 4)
+        file.truncate(len(header) + math.prod(shape) * 4)
+
+
+def _write_random(path: Path, shape: tuple[int, ...]) -> None:
+    random = np.random.default_rng(6)
+    with path.open("wb") as file:
+        file.write(_header(shape, 2 * _ALIGNED_TO))
+        for start in range(0, shape[0], _CHUNK):
+            count = min(_CHUNK, shape[0] - start)
+            file.write(random.random((count, *shape[1:]), dtype=np.float32).tobytes())
+
+
+def _write_series(path: Path, steps: int) -> None:
+    series = np.random.default_rng(4).random((steps, CHANNELS), dtype=np.float32)
+    series[:, 0] = np.arange(steps)  # exact up to 2**24
+    np.save(path, series)
 
 
 def _member() -> Array:
@@ -174,6 +245,27 @@ def _write_files(folder: Path, count: int, shape: tuple[int, ...]) -> None:
     for number in range(count):
         array.flat[0] = number
         np.save(folder / f"{number}.npy", array)
+
+
+def _write_sequences(folder: Path, count: int) -> None:
+    folder.mkdir()
+    random = np.random.default_rng(5)
+    shortest, longest = LENGTHS
+    for number, steps in enumerate(random.integers(shortest, longest, count, endpoint=True)):
+        np.save(folder / f"{number}.npy", random.random((steps, MELS), dtype=np.float32))
+
+
+def _write_volumes(folder: Path, count: int) -> None:
+    folder.mkdir()
+    random = np.random.default_rng(7)
+    for number in range(count):
+        np.save(folder / f"{number}.npy", random.random(VOLUME, dtype=np.float32))
+
+
+def _write_masks(folder: Path, volumes: list[str]) -> None:
+    folder.mkdir()
+    for path in volumes:
+        np.save(folder / Path(path).name, (np.load(path) > _MASKED_OVER).astype(np.uint8))
 
 
 def _write_as(folder: Path, paths: list[str], stored: Callable[[Array], Array]) -> None:

@@ -30,6 +30,41 @@ class DataDiffersError(Exception):
     """Two sides of a comparison deliver different data."""
 
 
+# What is delivered
+
+
+def fingerprint(batches: Iterable[Any]) -> Array:
+    """Return a checksum of each example, all its arrays together, sorted: equal for equal multisets of examples."""
+    sums: list[int] = []
+    for batch in batches:
+        arrays = [_values(array) for array in _arrays(batch)]
+        found = [0] * len(arrays[0])
+        for array in reversed(arrays):
+            found = list(map(zlib.crc32, array, found))
+        sums += found
+    return np.sort(np.array(sums, np.uint32))
+
+
+def fingerprint_unpadded(batches: Iterable[Any]) -> Array:
+    """The same of examples without the zeros at their end, for which the last value must not be zero."""
+    sums = [zlib.crc32(row.tobytes().rstrip(b"\0")) for batch in batches for row in np.asarray(batch)]
+    return np.sort(np.array(sums, np.uint32))
+
+
+def _arrays(batch: Any) -> list[Any]:
+    if isinstance(batch, dict):
+        return [batch[name] for name in sorted(batch)]
+    return list(batch) if isinstance(batch, tuple | list) else [batch]
+
+
+def _values(array: Any) -> Array:
+    """An example a row. Labels may come in any integer type."""
+    values: Array = np.ascontiguousarray(array)
+    if values.ndim == 1 and values.dtype.kind in "iu":
+        values = values.astype("<i8")
+    return values.reshape(len(values), -1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """One way to deliver the data of a workload.
@@ -39,8 +74,10 @@ class Side:
     name : str
     make : callable
         Returns the batches: a ``tf.data.Dataset``, or another iterable that can be iterated again and again.
-    expected : uint32 array
-        `fingerprint` of what it must deliver; its length is the number of examples.
+    expected : array
+        What `delivered` must find; its length is the number of examples.
+    delivered : callable
+        What is compared of the batches: `fingerprint`, or another function that says one thing of each example.
     batched : bool
         False where it delivers single examples.
     each_epoch : bool
@@ -50,6 +87,7 @@ class Side:
     name: str
     make: Callable[[], Iterable[Any]]
     expected: Array
+    delivered: Callable[[Iterable[Any]], Array] = fingerprint
     batched: bool = True
     each_epoch: bool = False
 
@@ -86,23 +124,9 @@ class Again:
         return self.generate()
 
 
-# What is delivered
-
-
-def fingerprint(batches: Iterable[Any]) -> Array:
-    """Return a checksum of each example, x together with its y, sorted: equal for equal multisets of examples."""
-    sums: list[int] = []
-    for batch in batches:
-        x, y = batch if isinstance(batch, tuple | list) else (batch, None)
-        rows = np.ascontiguousarray(x).reshape(len(x), -1)
-        seeds = [0] * len(rows) if y is None else map(zlib.crc32, np.asarray(y).astype("<i8").reshape(len(rows), 1))
-        sums.extend(map(zlib.crc32, rows, seeds))
-    return np.sort(np.array(sums, np.uint32))
-
-
 def check(side: Side, batches: Any) -> None:
     """Raise if `side` does not deliver what it must."""
-    found = fingerprint(batches if side.batched else batches.batch(512))
+    found = side.delivered(batches if side.batched else batches.batch(512))
     if not np.array_equal(found, side.expected):
         common = len(np.intersect1d(found, side.expected))
         raise DataDiffersError(

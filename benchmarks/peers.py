@@ -110,3 +110,54 @@ def records(path: str, shape: tuple[int, ...], batch_size: int) -> Any:
     return dataset.map(lambda texts: tf.reshape(decode(texts), (-1, *shape)), num_parallel_calls=AUTOTUNE).prefetch(
         AUTOTUNE
     )
+
+
+def pad_files(pattern: str, width: int, batch_size: int) -> Any:
+    """``list_files``, one ``numpy_function(np.load)`` a file, and ``padded_batch``."""
+    return _sequences(pattern, width).padded_batch(batch_size).prefetch(AUTOTUNE)
+
+
+def bucket_files(pattern: str, width: int, boundaries: list[int], batch_size: int) -> Any:
+    """The same, grouped by length: a batch is given out when a bucket has enough for it."""
+    dataset = _sequences(pattern, width).bucket_by_sequence_length(
+        lambda array: tf.shape(array)[0], boundaries, [batch_size] * (len(boundaries) + 1)
+    )
+    return dataset.prefetch(AUTOTUNE)
+
+
+def _sequences(pattern: str, width: int) -> Any:
+    def load(path: Any) -> Any:
+        array = tf.numpy_function(np.load, [path], tf.float32)
+        array.set_shape((None, width))
+        return array
+
+    return tf.data.Dataset.list_files(pattern, shuffle=True).map(load, num_parallel_calls=AUTOTUNE)
+
+
+def keras_windows(series: Any, past: int, future: int, batch_size: int) -> Any:
+    """Keras's windows of an array in RAM, shuffled, each cut into what is known and what is asked for."""
+    from keras.utils import timeseries_dataset_from_array
+
+    windows = timeseries_dataset_from_array(
+        series, None, sequence_length=past + future, shuffle=True, batch_size=batch_size
+    )
+    cut = windows.map(lambda steps: (steps[:, :past], steps[:, past:]), num_parallel_calls=AUTOTUNE)
+    return cut.prefetch(AUTOTUNE)
+
+
+def slice_maps(pairs: list[tuple[str, str]], corners: Any, sizes: tuple[int, ...], batch_size: int) -> Any:
+    """One ``numpy_function`` an example that maps an image and its mask and slices both. Its corners are given."""
+
+    def cut(image: bytes, mask: bytes, corner: Any) -> Any:
+        where = tuple(slice(first, first + size) for first, size in zip(corner, sizes, strict=True))
+        return np.load(image.decode(), mmap_mode="r")[where], np.load(mask.decode(), mmap_mode="r")[where]
+
+    def load(image: Any, mask: Any, corner: Any) -> Any:
+        arrays = tf.numpy_function(cut, [image, mask, corner], [tf.float32, tf.uint8])
+        for array in arrays:
+            array.set_shape(sizes)
+        return {"image": arrays[0], "mask": arrays[1]}
+
+    images, masks = zip(*pairs, strict=True)
+    dataset = tf.data.Dataset.from_tensor_slices((list(images), list(masks), corners)).shuffle(len(pairs))
+    return dataset.map(load, num_parallel_calls=AUTOTUNE).batch(batch_size).prefetch(AUTOTUNE)

@@ -22,6 +22,12 @@ WORKLOADS: dict[str, tuple[str, str, dict[str, Any]]] = {
         for layout in ("big-endian", "fortran")
         for name in ("images", "files")
     },
+    "padded": ("lengths", "padded", {}),
+    "bucketed": ("lengths", "bucketed", {}),
+    "windows": ("windows", "shuffled", {}),
+    "memory-windows": ("windows", "growth", {}),
+    "crops": ("crops", "pairs", {}),
+    "statistics": ("statistics", "means", {}),
     "scan": ("opening", "scanning", {}),
     "opening": ("opening", "folder", {}),
     "first-batch": ("opening", "first_batch", {}),
