@@ -102,7 +102,7 @@ def test_dtypes_of_labels(flat):
 def test_labels_that_are_no_array(flat):
     with pytest.raises(nf.OptionError, match="numbers, strings or arrays of one shape"):
         nf.files(flat, labels=lambda key: [0] * (1 + int(key) % 2))
-    with pytest.raises(nf.PairingError, match="no key has one.*the function returned None"):
+    with pytest.raises(nf.PairingError, match=r"no key has one.*the function returned None"):
         nf.files(flat, labels=lambda key: None)
 
 

@@ -127,7 +127,8 @@ class BufferPool:
 
 
 def _size_class(nbytes: int) -> int:
-    """Round up, to a power of two or to 64 KiB, so that a short last chunk shares buffers with full ones."""
+    """Round up by an eighth at most, so that batches of like size share buffers; small ones to a power of two."""
     if nbytes <= 1 << 16:
         return 1 << (nbytes - 1).bit_length()
-    return -(-nbytes >> 16) << 16
+    bits = nbytes.bit_length() - 4
+    return -(-nbytes >> bits) << bits

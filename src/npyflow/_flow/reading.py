@@ -245,7 +245,8 @@ def pace_of(view: View, reader: Reader) -> Pace:
     schedule = reader.schedule
     read_bytes = max(1, example_bytes(view) * schedule.batch_size * schedule.batches_per_read)
     pace = plan_pace(read_bytes, small_files=small_files)
-    sources.pool.keep(read_bytes * (pace.in_flight + 1))
+    # Buffers are up to an eighth larger than what is in them.
+    sources.pool.keep(read_bytes * (pace.in_flight + 1) * 9 // 8)
     return pace
 
 

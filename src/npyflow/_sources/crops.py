@@ -14,7 +14,7 @@ from npyflow._sources.boxes import Box
 from npyflow._sources.conversion import Delivery, cast_error, plan_conversions
 from npyflow._sources.files import place_of_file, stored_shapes
 from npyflow._sources.handles import Handles
-from npyflow._sources.payloads import Payloads, byte_view
+from npyflow._sources.payloads import Payloads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +124,7 @@ class CropSource:
         box = Box(shape, header.dtype.itemsize, first, size)
         if span.packed >= 0:
             everything = np.empty(header.payload_bytes, np.uint8)
-            self._payloads.read_each(np.array([file]), [byte_view(everything)])
+            self._payloads.read_each(np.array([file]), [everything])
             box.copy(everything, raw)
             return
         handle = self._handles.get(file)

@@ -6,7 +6,7 @@ import functools
 import operator
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npyflow._core.errors import FileError, MissingFileError
 from npyflow._core.text import show_path
@@ -38,7 +38,7 @@ def open_for_read(path: Path) -> int:
 
 
 if hasattr(os, "preadv"):
-    preadv: Callable[[int, Sequence[bytearray | memoryview], int], int] = os.preadv
+    preadv: Callable[[int, Sequence[Any], int], int] = os.preadv
 
     def read_start(fd: int, count: int) -> bytes:
         """Return the first `count` bytes, or as many as there are."""
@@ -47,7 +47,7 @@ if hasattr(os, "preadv"):
 else:  # Windows: no positional reads, so one reader at a time moves a descriptor's position
     _POSITION = threading.Lock()
 
-    def preadv(fd: int, buffers: Sequence[bytearray | memoryview], offset: int) -> int:
+    def preadv(fd: int, buffers: Sequence[Any], offset: int) -> int:
         """Fill buffers one after another from `offset`; return bytes read."""
         got = 0
         with _POSITION, open(fd, "rb", buffering=0, closefd=False) as file:
@@ -55,7 +55,7 @@ else:  # Windows: no positional reads, so one reader at a time moves a descripto
             for buffer in buffers:
                 more = file.readinto(buffer) or 0
                 got += more
-                if more < len(buffer):
+                if more < memoryview(buffer).nbytes:
                     break
         return got
 

@@ -11,7 +11,7 @@ from npyflow._core.errors import ShapeMismatchError
 from npyflow._core.text import examples, plural
 from npyflow._sources.base import Axes, Place, fortran_view, read_groups
 from npyflow._sources.conversion import Delivery, cast_error, describe_items, plan_conversions, unify_advice
-from npyflow._sources.payloads import Payloads, byte_view
+from npyflow._sources.payloads import Payloads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,6 +116,12 @@ class VaryingFileSource:
         self.table = table
         self._axes = axes
         self._conversions = _conversion_of_each_header(table, delivery, name)
+        # For each header: whether bytes may land in the output, and whether nothing is left to do then.
+        self._direct = [
+            plan.in_place and not header.strided and not axes.moved
+            for plan, header in zip(self._conversions, table.headers, strict=True)
+        ]
+        self._done = [direct and plan.is_identity for direct, plan in zip(self._direct, self._conversions, strict=True)]
         self._payloads = Payloads(table)
         self._pool = pool
         self._shapes = shapes[:, list(axes.order)] if axes.moved else shapes
@@ -137,9 +143,9 @@ class VaryingFileSource:
         kinds = self.table.kinds[indices].tolist()
         targets = list(zip(*outs, strict=True))
         raws = [self._landing(kind, parts) for kind, parts in zip(kinds, targets, strict=True)]
-        self._payloads.read_each(indices, map(byte_view, raws))
+        self._payloads.read_each(indices, raws)
         for index, kind, raw, parts in zip(indices.tolist(), kinds, raws, targets, strict=True):
-            if not (self._conversions[kind].is_identity and raw is parts[0]):
+            if raw is not parts[0]:
                 self._settle(index, kind, raw, parts)
 
     def place(self, index: int) -> Place:
@@ -151,9 +157,8 @@ class VaryingFileSource:
     def _landing(self, kind: int, parts: Sequence[Array]) -> Array:
         """Where the bytes of an array go: into the output if they are wanted as they come, all or the first of them."""
         header, plan, out = self.table.headers[kind], self._conversions[kind], parts[0]
-        whole = out.shape[1:] == header.shape[1:] and out.flags.c_contiguous
-        if whole and plan.in_place and not header.strided and not self._axes.moved:
-            return out if plan.is_identity else out.view(plan.raw)
+        if self._direct[kind] and out.shape[1:] == header.shape[1:] and out.flags.c_contiguous:
+            return out if self._done[kind] else out.view(plan.raw)
         return self._pool.empty(header.shape[::-1] if header.strided else header.shape, plan.raw)
 
     def _settle(self, index: int, kind: int, raw: Array, parts: Sequence[Array]) -> None:

@@ -63,14 +63,14 @@ class Payloads:
         body, step = byte_view(raw), header.payload_bytes
         self.read_each(indices, (body[at * step : (at + 1) * step] for at in range(len(indices))))
 
-    def read_each(self, indices: Array, bodies: Iterable[memoryview]) -> None:
+    def read_each(self, indices: Array, bodies: Iterable[memoryview | Array]) -> None:
         """Read arrays of any headers.
 
         Parameters
         ----------
         indices : int64 array (batch,)
             Which arrays of the table.
-        bodies : iterable of memoryview
+        bodies : iterable of memoryview or C-contiguous array
             Each takes the bytes of one array as they come; one that is too short takes the first of them.
 
         Raises
@@ -83,12 +83,12 @@ class Payloads:
             return
         for index, body in zip(indices.tolist(), bodies, strict=True):
             try:
-                self._read_member(index, self.table.header(index), body)
+                self._read_member(index, self.table.header(index), as_bytes(body))
             except FileError as error:
                 error.index = index
                 raise
 
-    def _read_files(self, indices: Array, bodies: Iterable[memoryview]) -> None:
+    def _read_files(self, indices: Array, bodies: Iterable[memoryview | Array]) -> None:
         """The loop that everything waits for: about four system calls and a comparison a file."""
         paths, heads, sizes = self._paths, self._heads, self._sizes
         times, kinds = self.table.mtimes[indices].tolist(), self.table.kinds[indices].tolist()
@@ -98,14 +98,14 @@ class Payloads:
             expected = heads[kind]
             if len(head) != len(expected):
                 head = bytearray(len(expected))
-            wanted = len(head) + len(body)
+            wanted = len(head) + body.nbytes
             try:
                 fd = open_(paths[index], flags)
                 try:
                     stat = stat_(fd)
-                    got = read_(fd, (head, body if wanted < MAX_CALL_BYTES else body[:MAX_CALL_BYTES]), 0)
+                    got = read_(fd, (head, body if wanted < MAX_CALL_BYTES else as_bytes(body)[:MAX_CALL_BYTES]), 0)
                     if got != wanted:
-                        got = read_rest(fd, head, body, got)
+                        got = read_rest(fd, head, as_bytes(body), got)
                 finally:
                     close_(fd)
             except OSError as error:
@@ -229,6 +229,11 @@ def _fill(fd: int, span: Span, head: bytearray, body: memoryview) -> int:
         got = inflater.fill(memoryview(head))
         return got + inflater.fill(body) if got == len(head) else got
     return read_both(fd, head, body, span.start)
+
+
+def as_bytes(body: memoryview | Array) -> memoryview:
+    """Return what takes bytes as bytes."""
+    return byte_view(body) if isinstance(body, np.ndarray) else body
 
 
 def byte_view(array: Array) -> memoryview:
