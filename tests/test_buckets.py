@@ -14,6 +14,9 @@ import npyflow as nf
 from helpers import same, sample, write
 from npyflow import Bucket, Pad
 
+# Small data has buckets of fewer examples than a batch.
+pytestmark = pytest.mark.filterwarnings("ignore:drop_remainder=True:npyflow.NpyflowWarning")
+
 LENGTHS = np.array([3, 9, 1, 4, 4, 20, 7, 0, 12, 5, 2, 30, 4, 8, 9, 1, 6, 17, 3, 10, 11, 4, 2])
 EDGES = [4, 9, 16]
 
@@ -190,6 +193,14 @@ def test_a_shard_takes_every_nth_batch(count, drop):
     whole = batches(flow, 4, Bucket(EDGES), **options)
     shards = [batches(flow, 4, Bucket(EDGES), shard=(at, count), **options) for at in range(count)]
     assert shards == [whole[at::count] for at in range(count)]
+
+
+@pytest.mark.filterwarnings("default")
+def test_what_never_comes_is_worth_a_warning():
+    flow = flow_of([1] * 30 + [100] * 5)
+    with pytest.warns(nf.NpyflowWarning, match=r"5 examples never come.*up to length 100") as caught:
+        flow.batches(8, bucket=Bucket([10, 100]), pad=0, drop_remainder=True)
+    assert caught[0].filename == __file__
 
 
 def test_drop_remainder_drops_the_short_batch_of_each_bucket():
@@ -444,6 +455,17 @@ def test_few_shapes_and_little_padding():
     assert flow.padding(16, pad=Pad(to=int(lengths.max()))) > 0.4
     assert flow.padding(16, pad=0, shuffle=True) > 0.3
     assert counted(flow, 16, how.pop("pad"), **how) < 0.15
+
+
+def test_max_elements_counts_what_is_padded(tmp_path):
+    for at in range(8):
+        np.save(tmp_path / f"{at}.npy", np.ones([(1, 100), (100, 1)][at % 2]))
+    flow = nf.files(tmp_path)
+    assert max(batch.size for batch in flow.batches(8, pad=0, bucket=Bucket([100], max_elements=20_000))) <= 20_000
+    how = {"pad": Pad(0, multiple=64), "bucket": Bucket([10], max_elements=130)}
+    assert max(batch.size for batch in flow_of(range(2, 10)).batches(8, **how)) <= 130
+    with pytest.raises(nf.OptionError, match=r"max_elements=\) after map"):
+        flow.map(lambda x, rng: x).batches(8, pad=0, bucket=Bucket([100], max_elements=20))
 
 
 @settings(max_examples=30, deadline=None)

@@ -322,6 +322,16 @@ def test_values_that_are_of_no_use(given_values, error, message):
         values_of("groups", given_values, ("a", "bb", "ccc"), 3)
 
 
-def test_what_a_function_raises_comes_through():
-    with pytest.raises(ZeroDivisionError):
+def test_what_a_function_raises_names_the_row():
+    with pytest.raises(nf.OptionError, match="groups= raised ZeroDivisionError for 0") as caught:
         values_of("groups", lambda row: 1 // row, None, 3)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_class_of_a_few_reaches_every_part_that_is_due_one():
+    labels = np.repeat([0, 1, 2], [96, 6, 33])
+    for seed in range(4):
+        parts = split_strata(labels, part_bounds([0.7, 0.15]), seed=seed, level=0)
+        assert [int((labels[part] == 1).sum()) for part in parts] == [4, 1, 1]
+    many = split_strata(np.arange(100) // 5, part_bounds([0.9]), seed=0, level=0)
+    assert abs(len(many[1]) - 10) <= 1

@@ -317,7 +317,7 @@ def test_to_bucket_needs_a_bucket(tmp_path):
 @pytest.mark.parametrize(
     ("dtype", "good", "bad"),
     [
-        ("u1", [0, 0.0, 255, np.int64(7), True], [-1, 0.5, 256, np.nan, 1j, "0", None]),
+        ("u1", [0, 0.0, 255, np.int64(7)], [True, -1, 0.5, 256, np.nan, 1j, "0", None]),
         ("i8", [-1, -1.0, 2**62], [2**63, 0.5, np.inf]),
         ("?", [0, 1, True, False], [2, -1, 0.5]),
         ("f2", [0, -1, np.nan, np.inf, 0.5], [1e6, "x", 1j]),

@@ -264,7 +264,7 @@ def _ragged(column: Any, arrays: list[Any], size: int | None) -> Any:
     """A ragged tensor of examples that stand one after another; axes on which all agree stay uniform."""
     values, *splits = arrays
     for axis in range(column.depth - 1, -1, -1):
-        if column.spec.shape[axis] is not None:
+        if axis not in column.split_axes:
             rows = None if axis else size
             values = tf.RaggedTensor.from_uniform_row_length(values, column.spec.shape[axis], nrows=rows)
         else:

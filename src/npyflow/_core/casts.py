@@ -85,7 +85,8 @@ def fitting(value: Any, dtype: DType, where: str) -> Array:
     given = np.asarray(value)
     out = np.zeros((), dtype)
     text = dtype.kind in "US"
-    fits = given.ndim == 0 and (given.dtype.kind == dtype.kind if text else given.dtype.kind in "biufc")
+    truth = given.dtype.kind == "b" and dtype.kind != "b"
+    fits = not truth and given.ndim == 0 and (given.dtype.kind == dtype.kind if text else given.dtype.kind in "biufc")
     if fits and text:
         out = given.astype(dtype)
         fits = bool(out == given)

@@ -15,20 +15,28 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def positive(where: str, value: Any, least: int = 1) -> int:
-    """Return `value` as an int of at least `least`.
+# Of positions and indices: each half of the bits that an order enciphers must fit 32.
+LARGEST = 1 << 62
+
+
+def integer(where: str, value: Any, least: int | None = None) -> int:
+    """Return `value` as an int.
 
     Raises
     ------
     OptionError
-        If it is none.
+        If it is none, or not in ``[least, LARGEST]``; without `least` any integer will do.
     """
     try:
         number = operator.index(value)
     except TypeError:
-        number = least - 1
-    if isinstance(value, bool) or number < least:
-        raise OptionError(f"{where}={value!r}: expected an integer of at least {least}")
+        raise OptionError(f"{where}={value!r}: expected an integer") from None
+    if isinstance(value, bool):
+        raise OptionError(f"{where}={value!r}: expected an integer")
+    if least is not None and number > LARGEST:
+        raise OptionError(f"{where}={number}: expected at most {LARGEST:,}")
+    if least is not None and number < least:
+        raise OptionError(f"{where}={number}: expected at least {least}")
     return number
 
 
@@ -69,7 +77,7 @@ class Shuffle:
     def __post_init__(self) -> None:
         for name, value in (("block", self.block), ("window", self.window)):
             if value is not None:
-                positive(f"Shuffle: {name}", value)
+                integer(f"Shuffle: {name}", value, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +125,10 @@ class Pad:
                 raise OptionError(f"Pad(to={self.to!r}): expected an integer, a tuple of integers or 'bucket'")
         elif self.to is not None:
             for length in self.to if isinstance(self.to, tuple) else (self.to,):
-                positive("Pad: to", length)
+                integer("Pad: to", length, 1)
         if self.multiple is not None:
-            positive("Pad: multiple", self.multiple)
-            if isinstance(self.to, int) and self.to % self.multiple:
+            integer("Pad: multiple", self.multiple, 1)
+            if not isinstance(self.to, str | None) and np.any(np.array(self.to) % self.multiple):
                 raise OptionError(
                     f"Pad(to={self.to}, multiple={self.multiple}): expected a multiple, or one of the two"
                 )
@@ -165,13 +173,13 @@ class Bucket:
         if (self.boundaries is None) == (self.count is None):
             raise OptionError("Bucket: give either boundaries= or count=")
         if self.count is not None:
-            positive("Bucket: count", self.count)
+            integer("Bucket: count", self.count, 1)
         if self.max_elements is not None:
-            positive("Bucket: max_elements", self.max_elements)
+            integer("Bucket: max_elements", self.max_elements, 1)
         if self.boundaries is not None:
-            if isinstance(self.boundaries, int | str):
+            if isinstance(self.boundaries, str) or np.ndim(self.boundaries) != 1:
                 raise OptionError(f"Bucket({self.boundaries!r}): expected a sequence of lengths, or count= of buckets")
-            edges = [positive("Bucket: boundaries", edge, 0) for edge in self.boundaries]
+            edges = [integer("Bucket: boundaries", edge, 0) for edge in self.boundaries]
             if not edges or any(left >= right for left, right in pairwise(edges)):
                 raise OptionError(f"Bucket(boundaries={list(self.boundaries)}): expected ascending lengths")
             object.__setattr__(self, "boundaries", tuple(edges))
@@ -225,11 +233,13 @@ class Crop:
             )
         for size in self.shape:
             if size is not None:
-                positive("Crop: shape", size)
-        object.__setattr__(self, "shape", tuple(self.shape))
+                integer("Crop: shape", size, 1)
+        # Plain values: a flow is saved with them.
+        object.__setattr__(self, "shape", tuple(None if size is None else int(size) for size in self.shape))
         for name in ("random", "grid"):
-            flag(f"Crop: {name}", getattr(self, name))
-        positive("Crop: per_file", self.per_file)
+            object.__setattr__(self, name, flag(f"Crop: {name}", getattr(self, name)))
+        object.__setattr__(self, "per_file", integer("Crop: per_file", self.per_file, 1))
+        object.__setattr__(self, "seed", integer("Crop: seed", self.seed))
         if self.random and self.grid:
             raise OptionError("Crop: random= and grid= exclude each other")
         if self.per_file > 1 and not self.random:
@@ -237,23 +247,24 @@ class Crop:
                 f"Crop(per_file={self.per_file}) without random=True: every file has one centre; see grid="
             )
         self._check_overlap()
-        if not isinstance(self.seed, int | np.integer) or isinstance(self.seed, bool):
-            raise OptionError(f"Crop(seed={self.seed!r}): expected an integer")
-        # What JSON knows: a flow is saved with it.
-        object.__setattr__(self, "seed", int(self.seed))
         if isinstance(self.pad, np.generic):
             object.__setattr__(self, "pad", self.pad.item())
+        if isinstance(self.pad, complex):
+            raise OptionError(f"Crop(pad={self.pad!r}): expected a real number, 'edge' or 'reflect'")
         if isinstance(self.pad, str) and self.pad not in ("edge", "reflect"):
             raise OptionError(f"Crop(pad={self.pad!r}): expected a number, 'edge' or 'reflect'")
         if self.access not in ("auto", "mmap", "read"):
             raise OptionError(f"Crop(access={self.access!r}): expected 'auto', 'mmap' or 'read'")
 
     def _check_overlap(self) -> None:
+        if isinstance(self.overlap, list | tuple):
+            object.__setattr__(self, "overlap", tuple(integer("Crop: overlap", one, 0) for one in self.overlap))
+        else:
+            object.__setattr__(self, "overlap", integer("Crop: overlap", self.overlap, 0))
         sizes, overlaps = self.sizes, self.overlaps
         if len(overlaps) != len(sizes):
             raise OptionError(f"Crop(overlap={self.overlap!r}): expected {len(sizes)} values, one a cropped axis")
         for size, overlap in zip(sizes, overlaps, strict=True):
-            positive("Crop: overlap", overlap, 0)
             if overlap >= size:
                 raise OptionError(f"Crop: overlap={overlap} of regions that are {size} long; expected less")
         if any(overlaps) and not self.grid:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from npyflow._core.options import flag, positive
+from npyflow._core.options import flag, integer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,5 +42,5 @@ class Balanced:
 
     def __post_init__(self) -> None:
         if self.size is not None:
-            positive("Balanced: size", self.size)
+            integer("Balanced: size", self.size, 1)
         flag("Balanced: replace", self.replace)

@@ -40,7 +40,8 @@ def lonely_keys(joined: Joined, names: Sequence[str], on_bad: str) -> dict[str, 
         Unless `on_bad` is ``"skip"``; so do the next two.
     """
     if joined.orphans and on_bad == "raise":
-        raise orphans_error(joined, names)
+        advice = "add or remove files, or pass on_bad='skip' to drop incomplete examples"
+        raise orphans_error(joined, names, advice)
     return {key: f"no file in {', '.join(where)}" for key, where in joined.orphans.items()}
 
 

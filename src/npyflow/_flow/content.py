@@ -13,13 +13,16 @@ from npyflow._core.text import examples, plural
 from npyflow._order.crops import CropPlan
 from npyflow._read.examples import Examples
 from npyflow._sources.component import Component, SourceSet
-from npyflow._sources.crops import CropSource
-from npyflow._sources.files import stored_shapes
+from npyflow._sources.conversion import ALL
+from npyflow._sources.crops import check_rank
+from npyflow._sources.files import check_agree, stored_shapes
 from npyflow._sources.report import Report
 
 if TYPE_CHECKING:
+    from npyflow._core.options import Crop
     from npyflow._core.structure import Structure
     from npyflow._read.mapping import Mapping
+    from npyflow._sources.table import FileTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,6 +83,7 @@ class Content:
         ShapeMismatchError
             With the length of each component.
         """
+        crops = _crops(self.components)
         sources = SourceSet(self.components, BufferPool(keep_bytes=16 << 20))
         lengths = [len(source) for source in sources.sources]
         if len(set(lengths)) > 1:
@@ -91,42 +95,36 @@ class Content:
                 f"components must have one row an example each: {found}; cut or fix the longer ones, or say with axis= "
                 f"along which the examples lie"
             )
-        return Examples(sources, _crops(self.components, sources), self.mappings)
+        return Examples(sources, crops, self.mappings)
 
 
-def _crops(components: tuple[Component, ...], sources: SourceSet) -> CropPlan | None:
+def _crops(components: tuple[Component, ...]) -> CropPlan | None:
     """Where the regions lie: the same in all components that are cropped."""
-    cropped = [
-        (component.name or "data", source)
-        for component, source in zip(components, sources.sources, strict=True)
-        if isinstance(source, CropSource)
-    ]
+    cropped = [(one.name or "data", one.crop, one.table) for one in components if one.crop and one.table]
     if not cropped:
         return None
-    (first_name, first), *others = cropped
-    sizes = _cropped_sizes(first)
-    for name, source in others:
-        if source.crop.whereabouts != first.crop.whereabouts:
+    (first_name, first, first_table), *others = cropped
+    sizes = _cropped_sizes(*cropped[0])
+    for name, crop, table in others:
+        if crop.whereabouts != first.whereabouts:
             raise OptionError(
-                f"crop: {first_name} has {first.crop}, {name} has {source.crop}; components are cropped at the same "
-                f"place: let them differ in pad=, access= and axes that are taken whole, and in nothing else"
+                f"crop: {first_name} has {first}, {name} has {crop}; components are cropped at the same place: let "
+                f"them differ in pad=, access= and axes that are taken whole, and in nothing else"
             )
-        odd = np.flatnonzero((_cropped_sizes(source) != sizes).any(axis=1))
+        odd = np.flatnonzero((_cropped_sizes(name, crop, table) != sizes).any(axis=1))
         if odd.size:
-            shown = examples(
-                (
-                    f"{first.table.show(at)} {first.table.header(at).shape} and "
-                    f"{source.table.show(at)} {source.table.header(at).shape}"
-                    for at in odd.tolist()
-                ),
-                3,
-            )
+            tables = (first_table, table)
+            pairs = ([f"{one.show(at)} {one.header(at).shape}" for one in tables] for at in odd.tolist())
+            shown = examples(map(" and ".join, pairs), 3)
             raise ShapeMismatchError(
                 f"crop: {first_name} and {name} differ along the cropped axes in {len(odd):,} of "
-                f"{plural(len(source), 'file')}: {shown}; a region must be the same in both"
+                f"{plural(len(table), 'file')}: {shown}; a region must be the same in both: pass a Crop "
+                f"for each, with None for an axis that is taken whole"
             )
-    return CropPlan(sizes, first.crop)
+    return CropPlan(sizes, first)
 
 
-def _cropped_sizes(source: CropSource) -> np.ndarray[Any, Any]:
-    return stored_shapes(source.table)[:, list(source.crop.axes)]
+def _cropped_sizes(name: str, crop: Crop, table: FileTable) -> np.ndarray[Any, Any]:
+    check_agree(table, ALL, name)
+    check_rank(table, crop, name)
+    return stored_shapes(table)[:, list(crop.axes)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from npyflow._core.errors import MissingDependencyError, OptionError
-from npyflow._flow.options import first_step, integer
+from npyflow._core.options import integer
+from npyflow._flow.options import first_step
 from npyflow._flow.padding import batch_structure
 from npyflow._flow.reading import pace_of
 

@@ -130,7 +130,7 @@ def files(
     inputs, tree, notes = how.components(graft(structure, arrays), tables, keys)
     outputs = _outputs(found, weights, sample_weight, keep)
     said = report(listings, scans, [names.leaves for names in arrays], skipped, found, notes)
-    tree = (tree, *(output.name for output in outputs)) if outputs else tree
+    tree = _nested(tree, inputs, outputs)
     classes = None if found is None else found.classes
     components = (*inputs, *outputs)
     return open_flow(Content(structure=Structure(tree), components=components, keys=keys, classes=classes, report=said))
@@ -166,6 +166,8 @@ class _Wanted(NamedTuple):
         whole = graft(structure, trees)
         wanted = deliveries(trees, whole, self.dtype)
         transposes = spread(self.transpose, structure, "transpose", nested=True)
+        if isinstance(self.crop, tuple | list) and all(one is None or isinstance(one, int) for one in self.crop):
+            raise OptionError(f"crop={self.crop!r}: expected npyflow.Crop({tuple(self.crop)!r})")
         crops = spread(self.crop, structure, "crop")
         for one in crops:
             if one is not None and not isinstance(one, Crop):
@@ -208,18 +210,32 @@ def _find_weights(given: Any, keys: Sequence[str]) -> Labels | None:
 
 def _outputs(found: Labels | None, weights: Labels | None, sample_weight: Any, keep: Array) -> list[Component]:
     """The components beside the inputs: label and weight."""
-    if found is None:
-        return []
-    labels = found.values[keep]
-    outputs = [Component(name=_LABEL, kind="labels", arrays=(labels,))]
+    outputs = []
+    if found is not None:
+        outputs.append(Component(name=_LABEL, kind="labels", arrays=(found.values[keep],)))
     if sample_weight is not None:
-        values = _balanced(labels) if weights is None else weights.values[keep]
+        values = _balanced(found, keep) if weights is None else weights.values[keep]
         outputs.append(Component(name=_WEIGHT, kind="labels", arrays=(values.astype(np.float32),)))
     return outputs
 
 
-def _balanced(labels: Array) -> Array:
+def _nested(tree: Any, inputs: Sequence[Component], outputs: Sequence[Component]) -> Any:
+    """``(inputs, label, weight)``; a pair of files is inputs and label already."""
+    names = [output.name for output in outputs]
+    if taken := [component.name for component in inputs if component.name in names]:
+        raise OptionError(f"the data has a component {taken[0]!r}, and labels= or sample_weight= makes one; rename it")
+    if names == [_WEIGHT]:
+        if not isinstance(tree, tuple) or len(tree) != 2:
+            raise OptionError(f"{_WEIGHT}= without labels=: say where the labels are, or pass data as (inputs, label)")
+        return (*tree, _WEIGHT)
+    return (tree, *names) if names else tree
+
+
+def _balanced(found: Labels | None, keep: Array) -> Array:
     """Weights that give every class the same sum, and all examples the mean 1."""
+    if found is None:
+        raise OptionError(f"{_WEIGHT}='balanced' needs labels=")
+    labels = found.values[keep]
     if labels.ndim != 1 or labels.dtype.kind not in "biu":
         raise OptionError(f"sample_weight='balanced' needs labels that are classes; they are {labels.dtype.name}")
     _, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
@@ -229,6 +245,9 @@ def _balanced(labels: Array) -> Array:
 def _check_options(on_bad: str, labels: Any, classes: Sequence[str] | None, sample_weight: Any) -> None:
     if on_bad not in ("raise", "skip"):
         raise OptionError(f"on_bad={on_bad!r}: expected 'raise' or 'skip'")
-    for name, value in (("classes", classes), (_WEIGHT, sample_weight)):
-        if value is not None and labels is None:
-            raise OptionError(f"{name}= without labels=: say where the labels are")
+    if classes is not None and labels is None:
+        raise OptionError("classes= without labels=: say where the labels are")
+    if isinstance(sample_weight, str) and sample_weight != "balanced" and not sample_weight.endswith(".npy"):
+        raise OptionError(
+            f"{_WEIGHT}={sample_weight!r}: expected 'balanced', a .npy file, an array, a mapping or a function"
+        )

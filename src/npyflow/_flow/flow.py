@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npyflow._core.errors import OptionError
+from npyflow._core.options import integer
 from npyflow._core.text import plural
 from npyflow._flow.delivery import build_dataset, iterate, unconverted
 from npyflow._flow.describe import describe
 from npyflow._flow.hook import plan_mapping
-from npyflow._flow.options import example_indices, integer
+from npyflow._flow.options import example_indices
 from npyflow._flow.parts import fold_parts, split_parts
 from npyflow._flow.reading import Batching, padding_share
 from npyflow._flow.view import View
@@ -85,7 +86,7 @@ class Flow:
         Parameters
         ----------
         epoch : int
-            For random crops, which are others in every epoch, and go by the index in this flow.
+            For random crops: other ones in each epoch, by the index in this flow (with ``sample=`` by position).
 
         Returns
         -------
@@ -327,7 +328,7 @@ class Flow:
         ragged : bool
             Deliver what varies as ``tf.RaggedTensor``.
         sample : Balanced, array (examples,) or mapping, optional
-            Draw examples by weight instead of each once: `Balanced`, a weight an example, or a weight a class.
+            Draw by weight instead of each once, in random order: `Balanced`, a weight an example, or a weight a class.
 
         Returns
         -------
@@ -351,9 +352,7 @@ class Flow:
 
         Parameters
         ----------
-        batch_size : int
-            Examples a batch.
-        **options
+        batch_size, **options
             `pad`, `bucket` and the others of `batches` that say how batches are made.
         """
         options = options if options.get("ragged") else {"pad": 0, **options}

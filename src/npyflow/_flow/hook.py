@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npyflow._core.dtypes import is_delivered, is_text, show_dtype
+from npyflow._core.dtypes import is_delivered, is_text, native, show_dtype
 from npyflow._core.errors import OptionError, ShapeMismatchError
 from npyflow._core.spec import ArraySpec
 from npyflow._core.structure import Structure, structure_of
 from npyflow._order.schedule import plain_draw
 from npyflow._read.mapping import Mapping, call, draw_key
-from npyflow._sources.component import VARYING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,9 +46,11 @@ def _given(spec: Any) -> tuple[Structure[Any], tuple[ArraySpec, ...]]:
     for name, leaf in nest.named():
         if not isinstance(leaf, ArraySpec):
             raise OptionError(f"spec{f' of {name}' if name else ''}: expected an npyflow.ArraySpec, got {leaf!r}")
-        if not (is_delivered(np.dtype(leaf.dtype)) or is_text(np.dtype(leaf.dtype))):
+        if not isinstance(leaf.shape, tuple):
+            raise OptionError(f"spec: {leaf.shape!r} is no shape; expected a tuple of sizes, None for one that varies")
+        if not (is_delivered(native(np.dtype(leaf.dtype))) or is_text(np.dtype(leaf.dtype))):
             raise OptionError(f"spec{f' of {name}' if name else ''}: {show_dtype(leaf.dtype)} cannot be delivered")
-    specs = tuple(ArraySpec(tuple(leaf.shape), np.dtype(leaf.dtype), leaf.unit) for leaf in nest.leaves)
+    specs = tuple(ArraySpec(leaf.shape, native(np.dtype(leaf.dtype)), leaf.unit) for leaf in nest.leaves)
     return Structure(nest.pack(nest.names)), specs
 
 
@@ -61,18 +63,19 @@ def _learnt(
     indices = _telling(view)
     examples = view.examples.each(view.rows(indices), plain_draw(indices), view.name)
     found = [
-        call(fn, view.structure.pack(leaves), draw_key(seed, place, 0, index), view.name(index))
+        call(fn, view.structure.pack(leaves), draw_key(seed, place, 0, index), partial(view.name, index))
         for index, leaves in zip(indices.tolist(), examples, strict=True)
     ]
     makes, first = found[0]
     specs = [ArraySpec(array.shape, array.dtype) for array in first]
     for index, (nest, arrays) in zip(indices.tolist(), found, strict=True):
-        if nest.names != makes.names:
+        if set(nest.names) != set(makes.names):
             raise ShapeMismatchError(
                 f"map: the function returned {', '.join(makes.names)} for {view.name(0)}, but "
                 f"{', '.join(nest.names)} for {view.name(index)}; it must return one structure"
             )
-        specs = [_joined(spec, array, view.name(index)) for spec, array in zip(specs, arrays, strict=True)]
+        made = dict(zip(nest.names, arrays, strict=True))
+        specs = [_joined(spec, made[name], view.name(index)) for name, spec in zip(makes.names, specs, strict=True)]
     return makes, tuple(specs)
 
 
@@ -80,9 +83,9 @@ def _telling(view: View) -> Array:
     """The first example, and for each component that varies the smallest and the largest."""
     picked = [0]
     rows = view.rows()
-    for source in view.examples.sources.sources:
-        if isinstance(source, VARYING):
-            sizes = source.shapes(rows).prod(axis=1)
+    for leaf, (_, spec) in enumerate(view.examples.sources.leaves):
+        if spec.varying:
+            sizes = view.examples.shapes(leaf, rows).prod(axis=1)
             picked += [int(sizes.argmin()), int(sizes.argmax())]
     return np.array(list(dict.fromkeys(picked)), np.int64)
 

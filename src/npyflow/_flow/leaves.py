@@ -98,8 +98,9 @@ def read_whole(label: str, given: Any) -> Array:
     pool = BufferPool(keep_bytes=0)
     source = Component(name=label, kind=leaf.kind, table=leaf.table, arrays=leaf.arrays).open(pool)
     out = np.empty((len(source), *source.specs[0].fixed_shape), source.specs[0].dtype)
-    if isinstance(source, RowSource):
-        source.read_into(np.arange(len(source)), [out])
+    if not isinstance(source, RowSource):
+        raise OptionError(f"{label}: expected rows of one array")
+    source.read_into(np.arange(len(source)), [out])
     source.close()
     return out
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npyflow._flow.flow import Flow, open_flow
+from npyflow._flow.flow import Flow
+from npyflow._flow.view import View
 
 if TYPE_CHECKING:
     import os
@@ -28,6 +29,9 @@ def load(path: str | os.PathLike[str]) -> Flow:
     MissingFileError, FileFormatError
         If there is no manifest, or it is damaged or of another version.
     """
-    from npyflow._flow.manifest import load_content
+    from npyflow._flow.manifest import check_view, load_content
 
-    return open_flow(*load_content(path))
+    content, selection, stats = load_content(path)
+    view = View(content=content, selection=selection, examples=content.open())
+    check_view(view, path)
+    return Flow(view, stats)

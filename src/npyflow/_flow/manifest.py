@@ -25,6 +25,7 @@ from npyflow._format.header import parse_header
 from npyflow._sources.component import Component
 from npyflow._sources.conversion import Delivery, Field
 from npyflow._sources.fileio import write_atomically
+from npyflow._sources.ragged import offsets_of
 from npyflow._sources.report import Report
 from npyflow._sources.table import FileTable, Span
 from npyflow._sources.windows import Window
@@ -32,6 +33,7 @@ from npyflow._sources.windows import Window
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from npyflow._flow.view import View
     from npyflow._format.header import Header
 
 Array = np.ndarray[Any, Any]
@@ -144,6 +146,25 @@ def _content_in(facts: dict[str, Any], folder: Path) -> tuple[Content, Array | r
     return content, _selection_in(facts["selection"]), stats
 
 
+def check_view(view: View, path: str | os.PathLike[str]) -> None:
+    """Refuse a manifest whose examples are not there.
+
+    Raises
+    ------
+    FileFormatError
+        If it was changed by hand, or damaged.
+    """
+    selection, n, keys = view.selection, len(view.examples), view.content.keys
+    ends = [] if selection is None or not len(selection) else [int(min(selection)), int(max(selection))]
+    items = view.items(np.array([n - 1])) if n else np.array([-1])
+    if any(not 0 <= end < n for end in ends) or (keys is not None and len(keys) <= int(items[0])):
+        raise FileFormatError(
+            f"{show_path(path)} is a damaged manifest: it names examples or keys that it does not have; save the flow "
+            f"again",
+            path=os.fspath(path),
+        )
+
+
 def _selection_out(selection: Array | range | None) -> Any:
     if isinstance(selection, range):
         return {"start": selection.start, "stop": selection.stop}
@@ -190,7 +211,9 @@ def _component_out(component: Component, folder: Path) -> dict[str, Any]:
         "dtypes": [_dtype_out(dtype) for dtype in component.delivery.dtypes],
         "access": component.access,
         "axis": component.axis,
-        "transpose": component.transpose,
+        "transpose": component.transpose
+        if isinstance(component.transpose, str | None)
+        else list(map(int, component.transpose)),
         "extents": None if component.extents is None else component.extents.tolist(),
         "offsets": None if component.offsets is None else component.offsets.tolist(),
         "crop": _options_out(component.crop),
@@ -212,7 +235,7 @@ def _component_in(facts: dict[str, Any], folder: Path) -> Component:
         axis=operator.index(facts["axis"]),
         transpose=_tuples(facts["transpose"]),
         extents=None if facts["extents"] is None else np.array(facts["extents"], np.int64),
-        offsets=None if facts["offsets"] is None else np.array(facts["offsets"], np.int64),
+        offsets=None if facts["offsets"] is None else offsets_of(None, facts["offsets"], str(facts["name"])),
         crop=None if facts["crop"] is None else Crop(**_options_in(facts["crop"])),
         window=None if facts["window"] is None else Window(**_options_in(facts["window"])),
         table=None if facts["files"] is None else _table_in(facts["files"], folder),

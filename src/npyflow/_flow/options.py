@@ -8,32 +8,10 @@ from typing import Any
 import numpy as np
 
 from npyflow._core.errors import IndexRangeError, OptionError
-from npyflow._core.options import Shuffle
+from npyflow._core.options import Shuffle, integer
 from npyflow._core.text import plural
-from npyflow._order.cipher import LARGEST
 
 Array = np.ndarray[Any, Any]
-
-
-def integer(name: str, value: Any, least: int | None = None) -> int:
-    """Return `value` as an int.
-
-    Raises
-    ------
-    OptionError
-        If it is none, or below `least`.
-    """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise OptionError(f"{name}={value!r}: expected an integer") from None
-    if isinstance(value, bool):
-        raise OptionError(f"{name}={value!r}: expected an integer")
-    if least is not None and number > LARGEST:
-        raise OptionError(f"{name}={number}: expected at most {LARGEST:,}")
-    if least is not None and number < least:
-        raise OptionError(f"{name}={number}: expected at least {least}")
-    return number
 
 
 def first_step(start_step: Any, steps: int) -> int:

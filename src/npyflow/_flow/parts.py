@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npyflow._core.errors import OptionError
+from npyflow._core.options import integer
 from npyflow._core.text import plural
-from npyflow._flow.options import integer
 from npyflow._flow.split import (
     check_no_empty,
     check_one_rule,
@@ -103,7 +103,7 @@ def fold_parts(view: View, k: Any, *, seed: Any, stratify: Any, groups: Any) -> 
 
 
 class Units:
-    """What goes to a part as a whole: an example, or all regions of a file.
+    """What goes to a part as a whole: an example, however often the flow has it, or all regions of a file.
 
     Parameters
     ----------
@@ -115,8 +115,11 @@ class Units:
         self._view = view
         self._inverse: Array | None = None
         self._first = np.arange(len(view))
-        if view.examples.crops is not None:
-            _, self._first, self._inverse = np.unique(view.items(view.rows()), return_index=True, return_inverse=True)
+        rows = view.rows()
+        items = rows if view.examples.crops is None else view.items(rows)
+        repeated = isinstance(view.selection, np.ndarray) and len(np.unique(rows)) < len(rows)
+        if view.examples.crops is not None or repeated:
+            _, self._first, self._inverse = np.unique(items, return_index=True, return_inverse=True)
 
     def __len__(self) -> int:
         return len(self._first)
@@ -131,10 +134,16 @@ class Units:
         """The value of each, from one value an example or a function of the key."""
         keys = None if self._view.content.keys is None else self._view.keys
         if callable(given) and keys is None:
-            given = [given(row) for row in self._view.rows().tolist()]
+            # Rows are known by their number in the data set.
+            keys = self._view.rows()
         values = values_of(argument, given, keys, len(self._view))
         if argument == "groups":
             _refuse_cut_series(self._view, values)
+        if self._inverse is not None and (odd := np.flatnonzero(values != values[self._first][self._inverse])).size:
+            raise OptionError(
+                f"{argument}= differs between examples of one file, such as {self._view.name(int(odd[0]))}: it stays "
+                f"on one side as a whole, so give all of them one value, or a function of the key"
+            )
         return values[self._first]
 
     def strata(self, stratify: Any) -> Array:
@@ -177,11 +186,21 @@ def _rule(view: View, by: Any, stratify: Any, groups: Any) -> str | None:
 
 def _refuse_overlap(view: View, method: str, advice: str) -> None:
     windows = view.windows
-    if windows is not None and windows.stride < windows.span:
+    if windows is not None and _overlap(view, windows):
         raise OptionError(
             f"{method}: windows of {windows.span} steps every {windows.stride} overlap, so at random the same steps "
             f"would be on both sides, and the model would be tested on what it was trained on; {advice}"
         )
+
+
+def _overlap(view: View, windows: Windows) -> bool:
+    """Say whether any two windows of the view share a step."""
+    if windows.stride >= windows.span:
+        return False
+    if not isinstance(view.selection, np.ndarray):
+        return True
+    series, first = windows.locate(np.unique(view.selection))
+    return bool(((np.diff(first) < windows.span) & (np.diff(series) == 0)).any())
 
 
 def _by_time(view: View, windows: Windows, bounds: Sequence[float], gap: int) -> list[Array | range]:
@@ -231,7 +250,7 @@ def _within(view: View, starts: Array, stops: Array) -> Array | range:
 def _refuse_cut_series(view: View, groups: Array) -> None:
     """Windows that overlap share steps, so a series is of one group."""
     windows = view.windows
-    if windows is None or windows.stride >= windows.span:
+    if windows is None or not _overlap(view, windows):
         return
     series = view.items(view.rows())
     order = np.lexsort((groups, series))

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npyflow._core.errors import OptionError
-from npyflow._core.options import Bucket, flag
-from npyflow._core.text import examples
-from npyflow._flow.options import integer, shard_of, shuffle_of
+from npyflow._core.errors import NpyflowWarning, OptionError
+from npyflow._core.options import Bucket, Pad, flag, integer
+from npyflow._core.structure import spread
+from npyflow._core.text import examples, plural
+from npyflow._flow.options import shard_of, shuffle_of
 from npyflow._flow.padding import Lengths, plan_collators
 from npyflow._flow.sampling import plan_sampling
 from npyflow._order.buckets import Bucketed, assign, best_edges
-from npyflow._order.layout import plan_layout, plan_pace
+from npyflow._order.layout import BUDGET_BYTES, plan_layout, plan_pace
 from npyflow._order.order import Order
 from npyflow._order.schedule import Even
 from npyflow._read.collate import Padded
-from npyflow._read.examples import leaf_shapes
 from npyflow._read.reader import Reader
-from npyflow._sources.component import VARYING
 
 if TYPE_CHECKING:
     from npyflow._core.options import Shuffle
@@ -33,6 +33,8 @@ Array = np.ndarray[Any, Any]
 
 # Reading smaller files from two threads at once is slower than from one.
 _SMALL_FILE_BYTES = 64 * 1024
+# Nine of ten examples are smaller.
+_USUAL = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +109,12 @@ class _Plan:
     def _schedule(self) -> Schedule:
         bucket, n = self._how.bucket, len(self._view)
         if bucket is not None:
+            buckets, sizes = self._buckets[self._view.rows()], self._batch_sizes(bucket)
+            if self._drop_remainder:
+                _warn_of_lost(buckets, sizes, self._all_edges())
             return Bucketed(
-                self._buckets[self._view.rows()],
-                self._batch_sizes(bucket),
+                buckets,
+                sizes,
                 shuffle=self._shuffle is not None,
                 seed=self._seed,
                 drop_remainder=self._drop_remainder,
@@ -129,6 +134,8 @@ class _Plan:
     def _order(self, n: int) -> AnyOrder:
         if self._how.sample is None:
             return Order(n, shuffle=self._shuffle, seed=self._seed, shard=self._shard)
+        if self._shuffle is not None and self._shuffle.block is not None:
+            raise OptionError("sample= and Shuffle(block=) exclude each other: a sample is in random order by itself")
         view = self._view
         return plan_sampling(self._how.sample, n, view.labels, view.content.classes, self._seed, self._shard)
 
@@ -192,16 +199,24 @@ class _Plan:
         return self._edges if longest <= self._edges[-1] else [*self._edges, longest]
 
     def _batch_sizes(self, bucket: Bucket) -> list[int]:
-        edges = self._all_edges()
+        """Examples of a batch of each bucket."""
         if bucket.max_elements is None:
-            return [self._size] * len(edges)
+            return [self._size] * len(self._all_edges())
+        if self._examples.mappings:
+            raise OptionError("Bucket(max_elements=) after map(): only the function knows how large its examples are")
         spec = self._examples.sources.specs[self._by]
+        pad = spread(self._how.pad, self._view.structure, "pad")[self._by]
+        multiple = pad.multiple or 1 if isinstance(pad, Pad) else 1
+        sizes = -(-self._bucket_sizes(self._by) // multiple) * multiple
         step = max(1, spec.nbytes // max(1, spec.dtype.itemsize))
-        return [max(1, min(self._size, bucket.max_elements // max(1, edge * step))) for edge in edges]
+        elements = np.maximum(1, sizes.prod(axis=1) * step)
+        return [max(1, min(self._size, bucket.max_elements // int(one))) for one in elements]
 
     def _edges_of(self, leaf: int) -> Array | None:
-        if self._how.bucket is None or self._examples.mappings:
-            return None
+        return None if self._how.bucket is None or self._examples.mappings else self._bucket_sizes(leaf)
+
+    def _bucket_sizes(self, leaf: int) -> Array:
+        """The largest of each bucket along the axes that vary, int64 ``(buckets, axes)``."""
         if leaf == self._by and len(self._examples.sources.specs[leaf].varying) == 1:
             return np.array(self._all_edges(), np.int64)[:, None]
         sizes = self._sizes(leaf)
@@ -211,29 +226,46 @@ class _Plan:
 
     # Shapes
 
-    def _shapes(self, leaf: int, rows: Array) -> Array:
-        """The shapes of a leaf of the sources."""
-        for source in self._examples.sources.sources:
-            if leaf < len(source.specs):
-                break
-            leaf -= len(source.specs)
-        if not isinstance(source, VARYING):
-            raise OptionError("a component that varies has shapes")
-        return leaf_shapes(source.shapes(rows), source.specs[leaf])
-
     def _sizes(self, leaf: int) -> Array:
         """The sizes of the axes that vary, for every example of the data set."""
         axes = list(self._examples.sources.specs[leaf].varying)
-        return self._shapes(leaf, np.arange(len(self._examples), dtype=np.int64))[:, axes]
+        return self._examples.shapes(leaf, np.arange(len(self._examples), dtype=np.int64))[:, axes]
 
     def _delivered_shapes(self, leaf: int) -> Array | None:
-        return None if self._examples.mappings else self._shapes(leaf, self._view.rows())
+        return None if self._examples.mappings else self._examples.shapes(leaf, self._view.rows())
+
+
+def _warn_of_lost(buckets: Array, sizes: list[int], edges: list[int]) -> None:
+    """Warn of what never comes where remainders are dropped: buckets with fewer examples than a batch."""
+    counts = np.bincount(buckets, minlength=len(sizes)).tolist()
+    lost = [(count, edge) for count, size, edge in zip(counts, sizes, edges, strict=True) if 0 < count < size]
+    if lost:
+        warnings.warn(
+            f"drop_remainder=True: {plural(sum(count for count, _ in lost), 'example')} never come, because their "
+            f"buckets (up to length {examples(f'{edge:,}' for _, edge in lost)}) have fewer than a batch; use fewer "
+            f"buckets or smaller batches, or keep the remainder",
+            NpyflowWarning,
+            stacklevel=7,
+        )
 
 
 def example_bytes(view: View) -> int:
     """Bytes of an example, as it is read or as it is delivered, whichever is more; of the largest if they differ."""
     made = sum(spec.nbytes for spec in view.examples.specs)
     return max(made, view.examples.sources.example_bytes)
+
+
+def _usual_bytes(view: View) -> int:
+    """Bytes that an example has room for in most batches: one long file is no reason to plan for it all the time."""
+    rows = view.rows()
+    total = 0
+    for leaf, (_, spec) in enumerate(view.examples.sources.leaves):
+        items = spec.nbytes
+        if spec.varying and len(rows):
+            sizes = view.examples.shapes(leaf, rows)[:, list(spec.varying)].prod(axis=1)
+            items *= int(np.quantile(sizes, _USUAL))
+        total += items
+    return max(total, sum(spec.nbytes for spec in view.examples.specs))
 
 
 def pace_of(view: View, reader: Reader) -> Pace:
@@ -243,15 +275,23 @@ def pace_of(view: View, reader: Reader) -> Pace:
         source.access == "files" and source.example_bytes < _SMALL_FILE_BYTES for source in sources.sources
     )
     schedule = reader.schedule
-    read_bytes = max(1, example_bytes(view) * schedule.batch_size * schedule.batches_per_read)
+    read_bytes = max(1, _usual_bytes(view) * schedule.batch_size * schedule.batches_per_read)
     pace = plan_pace(read_bytes, small_files=small_files)
     # Buffers are up to an eighth larger than what is in them.
-    sources.pool.keep(read_bytes * (pace.in_flight + 1) * 9 // 8)
+    sources.pool.keep(min(BUDGET_BYTES, read_bytes * (pace.in_flight + 1) * 9 // 8))
     return pace
 
 
 def padding_share(view: View, reader: Reader) -> float:
-    """The share of elements that are padding in an epoch, counted without reading anything."""
+    """The share of elements that are padding in an epoch, counted without reading anything.
+
+    Raises
+    ------
+    OptionError
+        If a function may change the lengths.
+    """
+    if view.examples.mappings:
+        raise OptionError("padding() after map(): only the function knows the lengths; ask the flow before map()")
     schedule = reader.schedule
     total = data = 0
     for read in range(schedule.reads(0)):
@@ -265,15 +305,10 @@ def padding_share(view: View, reader: Reader) -> float:
 def _elements(view: View, reader: Reader, rows: Array, bucket: int) -> list[tuple[int, int]]:
     """For each component that is padded its elements in a batch, and how many of them are data."""
     found = []
-    leaf = 0
-    for source in view.examples.sources.sources:
-        for spec in source.specs:
-            collator = reader.collators[leaf]
-            leaf += 1
-            if not (isinstance(source, VARYING) and isinstance(collator, Padded)):
-                continue
-            shapes = leaf_shapes(source.shapes(rows), spec)
+    for leaf, collator in enumerate(reader.collators):
+        if isinstance(collator, Padded):
+            shapes = view.examples.shapes(leaf, rows)
             whole = shapes.copy()
-            whole[:, list(spec.varying)] = collator.sizes(shapes, bucket)
+            whole[:, list(collator.spec.varying)] = collator.sizes(shapes, bucket)
             found.append((int(whole.prod(axis=1).sum()), int(np.minimum(shapes, whole).prod(axis=1).sum())))
     return found

@@ -51,6 +51,8 @@ def plan_sampling(
     ShapeMismatchError
         If there are more or fewer labels than examples.
     """
+    if sample is Balanced:
+        raise OptionError("sample=Balanced: expected Balanced(...), with brackets")
     if not isinstance(sample, Balanced):
         sample = Balanced(sample) if isinstance(sample, Mapping) else Balanced(_not_none(sample), replace=True)
     size = n if sample.size is None else int(sample.size)

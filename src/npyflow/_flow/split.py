@@ -12,7 +12,7 @@ from npyflow._core.text import brief, plural
 from npyflow._order.cipher import Permutation, mix
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 Array = np.ndarray[Any, Any]
 
@@ -79,8 +79,9 @@ def split_strata(strata: Array, bounds: Sequence[float], *, seed: int, level: in
     """Assign examples at random such that every part has its share of every class; each part is in ascending order.
 
     Of each class a part gets its exact share, rounded up or down. What is left of the class after rounding down goes
-    to the parts with the largest remainders, where parts that classes before left short of their size come first: so
-    classes of a few examples reach small parts too, and the sizes of the parts are right.
+    to the parts that have none of it and are due half an example, then to those with the largest remainders, where
+    parts that classes before left short of their size come first: so classes of a few examples reach small parts too,
+    and the sizes of the parts are right within one.
 
     Parameters
     ----------
@@ -91,14 +92,16 @@ def split_strata(strata: Array, bounds: Sequence[float], *, seed: int, level: in
     level : int
         As in `split_keys`.
     """
-    fractions = np.diff(bounds, prepend=0.0)
+    fractions, n = np.diff(bounds, prepend=0.0), len(strata)
     parts: list[list[Array]] = [[] for _ in bounds]
     owed = np.zeros(len(bounds))
     for members in _shuffled_classes(strata, mix(seed, _STRATA, level)):
         # 0.3 of 10 is 3, whatever the sum of the fractions before it lost.
         shares = np.round(len(members) * fractions, 6)
         sizes = np.floor(shares).astype(np.int64)
-        wanting = np.where(shares > sizes, shares - sizes + owed, -np.inf)
+        # A part that has none of the class comes first if it is due half of one, and is not ahead of its size by one.
+        due = (sizes == 0) & (shares >= 0.5) & (owed > -1) & (len(members) >= len(bounds))
+        wanting = np.where(shares > sizes, shares - sizes + owed + 2 * n * due, -np.inf)
         sizes[np.argsort(-wanting, stable=True)[: len(members) - sizes.sum()]] += 1
         owed += shares - sizes
         for part, some in zip(parts, np.split(members, np.cumsum(sizes)[:-1]), strict=True):
@@ -209,7 +212,7 @@ def values_of(argument: str, given: Any, keys: Sequence[str] | Array | None, n: 
     where = f"{argument}="
     if callable(given):
         named = range(n) if keys is None else keys.tolist() if isinstance(keys, np.ndarray) else keys
-        given = [given(key) for key in named]
+        given = [_called(given, key, argument) for key in named]
         where = f"{argument}= returned"
     try:
         array = np.asarray(given)
@@ -232,6 +235,13 @@ def values_of(argument: str, given: Any, keys: Sequence[str] | Array | None, n: 
             f"give it a value, or leave it out of the flow"
         )
     return array
+
+
+def _called(function: Callable[[Any], Any], key: Any, argument: str) -> Any:
+    try:
+        return function(key)
+    except Exception as error:
+        raise OptionError(f"{argument}= raised {type(error).__name__} for {brief(key)}: {error}") from error
 
 
 def check_one_rule(method: str, stratify: Any, groups: Any) -> None:

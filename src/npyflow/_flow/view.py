@@ -125,15 +125,12 @@ class View:
         if not isinstance(tree, tuple) or len(tree) not in (2, 3) or isinstance(tree[1], tuple | dict):
             return None
         leaf = self.content.structure.leaves.index(tree[1])
-        for source in self.examples.sources.sources:
-            if leaf < len(source.specs):
-                break
-            leaf -= len(source.specs)
+        source, spec = self.examples.sources.leaves[leaf]
         if isinstance(source, (*VARYING, CropSource)) or len(source.specs) != 1:
             return None
-        spec = source.specs[leaf]
         if spec.shape or spec.dtype.kind not in "biufUS":
             return None
+        self.examples.sources.check_open()
         out = np.zeros(len(self), spec.dtype)
         source.read_into(self.items(self.rows()) if self.windows is None else self.rows(), [out])
         # Fractions are no classes.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npyflow._core.errors import OptionError, ShapeMismatchError
-from npyflow._core.options import positive
+from npyflow._core.options import integer
 from npyflow._core.structure import Structure, spread, structure_of
 from npyflow._core.text import examples, plural, show_path
 from npyflow._flow.audit import warn_of_inflating, warn_of_slips
@@ -111,13 +111,13 @@ def windows(
 
 def _parts(length: Any, horizon: Any, stride: Any, gap: Any) -> list[Window]:
     """Past and future, if there is one."""
-    length, stride = positive("length", length), positive("stride", stride)
-    horizon, gap = positive("horizon", horizon, 0), positive("gap", gap, 0)
+    length, stride = integer("length", length, 1), integer("stride", stride, 1)
+    horizon, gap = integer("horizon", horizon, 0), integer("gap", gap, 0)
     if gap and not horizon:
         raise OptionError(f"gap={gap} without horizon=: there is no future to keep away from")
-    span = length + gap + horizon
+    span = integer("length + gap + horizon", length + gap + horizon, 1)
     past = Window(offset=0, length=length, span=span, stride=stride)
-    return [past, Window(offset=length + gap, length=horizon, span=span, stride=stride)]
+    return [past, Window(offset=length + gap, length=horizon, span=span, stride=stride)] if horizon else [past]
 
 
 def _find_series(structure: Structure[Any]) -> tuple[list[Leaf], tuple[str, ...]]:
@@ -138,7 +138,9 @@ def _find_series(structure: Structure[Any]) -> tuple[list[Leaf], tuple[str, ...]
     else:
         joined = join(listings, structure.names)
         if joined.orphans:
-            raise orphans_error(joined, structure.names)
+            raise orphans_error(
+                joined, structure.names, "add or remove files: series that run in step have all components"
+            )
         paths, keys = joined.paths, joined.keys
     scans = [scan(some) for some in paths]
     return [Leaf(one.tables[0], (), list(one.bad.values())) for one in scans], tuple(keys)
@@ -207,6 +209,9 @@ def _part(
 
 def _pruned(node: Any) -> Any:
     """The nesting without what is not wanted."""
+    if isinstance(node, tuple):
+        children = tuple(map(_pruned, node))
+        return None if all(child is None for child in children) else children
     if not isinstance(node, dict):
         return node
     pruned = {key: _pruned(child) for key, child in node.items()}
@@ -221,7 +226,7 @@ def _columns(given: Any, argument: str) -> int | slice | tuple[int, ...] | None:
     if given is None or (isinstance(given, slice) and given == slice(None)):
         return None
     if isinstance(given, slice) and all(_is_whole(one) or one is None for one in (given.start, given.stop, given.step)):
-        return given
+        return slice(*(None if one is None else int(one) for one in (given.start, given.stop, given.step)))
     if _is_whole(given):
         return int(given)
     if isinstance(given, list | range | np.ndarray) and all(map(_is_whole, given)):

@@ -111,6 +111,8 @@ def best_edges(lengths: Array, count: int) -> list[int]:
     Lengths are put in at most 512 steps first; the last edge is the longest.
     """
     candidates = np.unique(lengths)
+    if not len(candidates):
+        return [0]
     if len(candidates) > _CANDIDATES:
         ranks = np.linspace(0, len(candidates) - 1, _CANDIDATES).round().astype(np.int64)
         candidates = candidates[np.unique(ranks)]

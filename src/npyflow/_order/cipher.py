@@ -20,8 +20,6 @@ Array = np.ndarray[Any, Any]
 
 # Up to here a permutation is made whole: 512 kB.
 SMALL = 1 << 16
-# Each half of the bits must fit 32.
-LARGEST = 1 << 62
 
 _MASK = (1 << 64) - 1
 _ROUNDS = 6

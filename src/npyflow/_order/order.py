@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npyflow._core.errors import OptionError
+from npyflow._core.options import LARGEST
 from npyflow._order.cache import Cache
-from npyflow._order.cipher import LARGEST, SMALL, Permutation, mix
+from npyflow._order.cipher import SMALL, Permutation, mix
 
 if TYPE_CHECKING:
     from npyflow._core.options import Shuffle

@@ -186,12 +186,17 @@ class Flat:
 
     @property
     def depth(self) -> int:
-        """Axes up to the last that varies: each has row splits, unless all rows are equally long."""
+        """Axes up to the last that varies."""
         return self.spec.varying[-1] + 1
 
     @property
+    def split_axes(self) -> tuple[int, ...]:
+        """The axes with row splits: those that vary, and empty ones, whose rows nothing else would count."""
+        return tuple(axis for axis in range(self.depth) if self.spec.shape[axis] in (None, 0))
+
+    @property
     def specs(self) -> list[ArraySpec]:
-        splits = [ArraySpec((), np.dtype(np.int64)) for _ in self.spec.varying]
+        splits = [ArraySpec((), np.dtype(np.int64)) for _ in self.split_axes]
         return [ArraySpec(self.spec.shape[self.depth :], self.spec.dtype, self.spec.unit), *splits]
 
     def open(self, shapes: Array, bucket: int, pool: BufferPool) -> Opened:
@@ -203,7 +208,7 @@ class Flat:
             values[end - count : end].reshape(shape)
             for end, count, shape in zip(ends.tolist(), counts.tolist(), shapes.tolist(), strict=True)
         ]
-        return Opened([values, *(_splits(shapes, axis, pool) for axis in self.spec.varying)], views)
+        return Opened([values, *(_splits(shapes, axis, pool) for axis in self.split_axes)], views)
 
 
 def _splits(shapes: Array, axis: int, pool: BufferPool) -> Array:

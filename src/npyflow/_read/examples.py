@@ -54,9 +54,16 @@ class Examples:
         """What one example consists of, an array each."""
         return list(self.mappings[-1].specs) if self.mappings else self.sources.specs
 
-    def mapped(self, mapping: Mapping) -> Examples:
-        """The same with one function more."""
-        return Examples(self.sources, self.crops, (*self.mappings, mapping))
+    def items(self, rows: Array) -> Array:
+        """The file of each of `rows`, where they are regions of files; else the rows."""
+        return rows if self.crops is None else self.crops.files(rows)
+
+    def shapes(self, leaf: int, rows: Array) -> Array:
+        """The shapes of a leaf of the sources, int64 ``(batch, axes)``; parameters as `batch`."""
+        source, spec = self.sources.leaves[leaf]
+        if not isinstance(source, VARYING):
+            return np.tile(np.array(spec.fixed_shape, np.int64), (len(rows), 1))
+        return _leaf_shapes(source.shapes(self.items(rows)), spec)
 
     def batch(
         self, rows: Array, draw: Draw, collators: Sequence[Collator], where: Callable[[int], str]
@@ -104,7 +111,7 @@ class Examples:
         self, mapping: Mapping, leaves: list[Array], epoch: int, number: int, index: int, where: Callable[[int], str]
     ) -> list[Array]:
         try:
-            return mapping.apply(leaves, epoch, number, where(index))
+            return mapping.apply(leaves, epoch, number, lambda: where(index))
         except NpyflowError as error:
             error.index = index
             raise
@@ -112,9 +119,9 @@ class Examples:
     def _guarded(self, rows: Array, draw: Draw, read: Callable[[Array, Array | None], list[T]]) -> list[T]:
         """Read items of the sources; an error names the example of the flow."""
         self.sources.check_open()
-        items, corners = rows, None
+        items, corners = self.items(rows), None
         if self.crops is not None:
-            items, corners = self.crops.files(rows), self.crops.corners(rows, draw.numbers, draw.epoch)
+            corners = self.crops.corners(rows, draw.numbers, draw.epoch)
         try:
             return read(items, corners)
         except NpyflowError as error:
@@ -129,7 +136,7 @@ class Examples:
             if isinstance(source, VARYING):
                 mine = collators[len(out) : len(out) + len(source.specs)]
                 opened = [
-                    collator.open(leaf_shapes(source.shapes(items), spec), draw.bucket, self.sources.pool)
+                    collator.open(_leaf_shapes(source.shapes(items), spec), draw.bucket, self.sources.pool)
                     for collator, spec in zip(mine, source.specs, strict=True)
                 ]
                 source.read_each(items, [one.views for one in opened])
@@ -144,7 +151,7 @@ class Examples:
             if isinstance(source, VARYING):
                 shapes = source.shapes(items)
                 outs = [
-                    [self.sources.pool.empty(tuple(shape), spec.dtype) for shape in leaf_shapes(shapes, spec).tolist()]
+                    [self.sources.pool.empty(tuple(shape), spec.dtype) for shape in _leaf_shapes(shapes, spec).tolist()]
                     for spec in source.specs
                 ]
                 source.read_each(items, outs)
@@ -163,7 +170,7 @@ class Examples:
         return outs
 
 
-def leaf_shapes(shapes: Array, spec: ArraySpec) -> Array:
+def _leaf_shapes(shapes: Array, spec: ArraySpec) -> Array:
     """Return the shapes of one delivered array of items of `shapes`: a field may have axes of its own."""
     own = spec.shape[shapes.shape[1] :]
     return np.column_stack([shapes, *(np.full(len(shapes), size) for size in own)]) if own else shapes

@@ -48,7 +48,7 @@ class Mapping:
     makes: Structure[Any]
     specs: tuple[ArraySpec, ...]
 
-    def apply(self, leaves: Sequence[Array], epoch: int, number: int, where: str) -> list[Array]:
+    def apply(self, leaves: Sequence[Array], epoch: int, number: int, where: Callable[[], str]) -> list[Array]:
         """Return what the function makes of an example.
 
         Raises
@@ -63,13 +63,13 @@ class Mapping:
         made = dict(zip(returned.names, arrays, strict=True))
         if set(made) != set(self.makes.names):
             raise ShapeMismatchError(
-                f"map, {where}: the function returned {_show_names(returned)}; expected {_show_names(self.makes)}, "
+                f"map, {where()}: the function returned {_show_names(returned)}; expected {_show_names(self.makes)}, "
                 f"as for the first example"
             )
         for name, spec in zip(self.makes.names, self.specs, strict=True):
             if not _fits(made[name], spec):
                 raise ShapeMismatchError(
-                    f"map, {where}: the function returned {name or 'an array'} of "
+                    f"map, {where()}: the function returned {name or 'an array'} of "
                     f"{ArraySpec(made[name].shape, made[name].dtype)}; expected {spec}; let it return one shape and "
                     f"dtype for all examples, or say with spec= what varies"
                 )
@@ -82,7 +82,7 @@ def draw_key(seed: int, place: int, epoch: int, number: int) -> int:
 
 
 def call(
-    fn: Callable[[Any, np.random.Generator], Any], example: Any, key: int, where: str
+    fn: Callable[[Any, np.random.Generator], Any], example: Any, key: int, where: Callable[[], str]
 ) -> tuple[Structure[Any], list[Array]]:
     """Call the function for one example; return the nesting of the result, and its arrays: native, and copies.
 
@@ -98,23 +98,28 @@ def call(
     try:
         made = fn(example, rng)
     except Exception as error:
-        raise MapError(f"map, {where}: the function raised {type(error).__name__}: {error}") from error
-    nest = structure_of(made, f"map, {where}: what the function returned")
+        raise MapError(f"map, {where()}: the function raised {type(error).__name__}: {error}") from error
+    try:
+        nest = structure_of(made, "what the function returned")
+    except OptionError as error:
+        raise OptionError(f"map, {where()}: {error}") from None
     return Structure(nest.pack(nest.names)), [_as_array(leaf, name, where) for name, leaf in nest.named()]
 
 
-def _as_array(value: Any, name: str, where: str) -> Array:
-    what = f"map, {where}: the function returned {name or 'an example'}"
-    if value is None:
-        raise OptionError(f"{what} as None; is a return statement missing?")
+def _as_array(value: Any, name: str, where: Callable[[], str]) -> Array:
     try:
         # A copy: the function may use its memory again, and who gets the example may write to it.
         array = np.array(value)
-    except ValueError as error:
-        raise OptionError(f"{what} as {brief(value)}, of which NumPy makes no array: {error}") from None
-    if not (is_delivered(native(array.dtype)) or is_text(array.dtype)):
-        raise OptionError(f"{what} of dtype {show_dtype(array.dtype)}; expected numbers, booleans or text")
-    return array.astype(native(array.dtype), copy=False)
+    except ValueError:
+        array = np.array(None)
+    if is_delivered(native(array.dtype)) or is_text(array.dtype):
+        return array.astype(native(array.dtype), copy=False)
+    advice = {
+        type(None): "is a return statement missing?",
+        list: "return a tuple or a dict for several arrays",
+        np.random.Generator: "the function is called as fn(example, rng)",
+    }.get(type(value), f"of dtype {show_dtype(array.dtype)}; expected numbers, booleans or text")
+    raise OptionError(f"map, {where()}: the function returned {name or 'an example'} as {brief(value)}: {advice}")
 
 
 def _fits(array: Array, spec: ArraySpec) -> bool:

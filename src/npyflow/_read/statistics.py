@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _MOST_CLASSES = 1000
+# A longer last axis is a signal, not channels.
+_MOST_CHANNELS = 1 << 15
 _FLOATS = ("mean", "std", "min", "max")
 
 _TYPES: dict[str, Callable[[Any], Any]] = {
@@ -178,10 +180,11 @@ class Tally:
     """
 
     def __init__(self, spec: ArraySpec) -> None:
-        self._width = spec.shape[-1] if spec.shape else None
+        width = spec.shape[-1] if spec.shape else None
+        self._width = None if width is None or width > _MOST_CHANNELS else width
         self._texts = 0
-        self._moments = Moments(self._width) if _is_real(spec.dtype) else None
-        counts_classes = not spec.shape and (spec.dtype.kind in "biu" or is_text(spec.dtype))
+        self._moments = Moments(self._width) if _is_real(spec.dtype) and not spec.unit else None
+        counts_classes = not spec.shape and ((spec.dtype.kind in "biu" and not spec.unit) or is_text(spec.dtype))
         self._classes = ClassCounts() if counts_classes else None
 
     def add(self, examples: Array | Sequence[Array]) -> None:

@@ -17,6 +17,8 @@ Array = np.ndarray[Any, Any]
 
 # Runs that are closer together are read at once: the system delivers whole pages anyway.
 _GAP_BYTES = 4096
+# As much is read at once at most, beside the box itself.
+_MAX_READ_BYTES = 8 << 20
 # A void item may not be larger.
 _MAX_RUN_BYTES = 1 << 30
 
@@ -83,8 +85,10 @@ class Box:
         """The axis from which on runs are close enough to be one read, and the bytes of such a read."""
         axis, extent = len(self.counts), self.run_bytes
         while axis and self.strides[axis - 1] - extent <= _GAP_BYTES:
-            axis -= 1
-            extent += (self.counts[axis] - 1) * self.strides[axis]
+            wider = extent + (self.counts[axis - 1] - 1) * self.strides[axis - 1]
+            if wider > max(extent, _MAX_READ_BYTES):
+                break
+            axis, extent = axis - 1, wider
         return axis, extent
 
     def _offsets(self, axis: int) -> Iterator[int]:

@@ -83,25 +83,34 @@ class Component:
         if self.access not in ACCESS:
             raise OptionError(f"access={self.access!r}: expected one of {', '.join(map(repr, ACCESS))}")
 
-    def open(self, pool: BufferPool) -> AnySource:
-        """Return the source that reads it."""
+    def open(self, pool: BufferPool, shared: dict[Any, RowSource] | None = None) -> AnySource:
+        """Return the source that reads it; windows of one series share their rows, through `shared`."""
         if self.kind == "files" and self.table is not None:
             return self._open_files(self.table, pool)
+        rows = self._open_rows(pool, {} if shared is None else shared)
         name = self.name or "data"
+        if self.offsets is not None:
+            return ragged_rows(rows, self.offsets, self.transpose, pool, name)
+        return rows if self.window is None else WindowSource(rows, self.window, pool=pool, name=name)
+
+    def _open_rows(self, pool: BufferPool, shared: dict[Any, RowSource]) -> RowSource:
+        held = tuple(map(id, self.arrays)) if self.table is None else id(self.table)
+        key = (held, self.axis, self.access, self.delivery)
+        if self.window is not None and key in shared:
+            return shared[key]
         how: dict[str, Any] = {
             "axis": self.axis,
             "transpose": None if self.offsets is not None else self.transpose,
             "delivery": self.delivery,
             "pool": pool,
-            "name": name,
+            "name": self.name or "data",
         }
         if self.table is None:
             rows = rows_of_arrays(self.arrays, **how)
         else:
             rows = rows_of_files(self.table, access=self.access, **how)
-        if self.offsets is not None:
-            return ragged_rows(rows, self.offsets, self.transpose, pool, name)
-        return rows if self.window is None else WindowSource(rows, self.window, pool=pool, name=name)
+        shared[key] = rows
+        return rows
 
     def _open_files(self, table: FileTable, pool: BufferPool) -> AnySource:
         name = self.name or "data"
@@ -126,7 +135,8 @@ class SourceSet:
     def __init__(self, components: Sequence[Component], pool: BufferPool) -> None:
         self.components = tuple(components)
         self.pool = pool
-        self.sources = tuple(component.open(pool) for component in components)
+        shared: dict[Any, RowSource] = {}
+        self.sources = tuple(component.open(pool, shared) for component in components)
         self.closed = False
 
     @property
@@ -135,9 +145,14 @@ class SourceSet:
         return sum(source.example_bytes for source in self.sources)
 
     @property
+    def leaves(self) -> list[tuple[AnySource, ArraySpec]]:
+        """What one example consists of, an array each, with the source that delivers it."""
+        return [(source, spec) for source in self.sources for spec in source.specs]
+
+    @property
     def specs(self) -> list[ArraySpec]:
         """What one example consists of, an array each."""
-        return [spec for source in self.sources for spec in source.specs]
+        return [spec for _, spec in self.leaves]
 
     def check_open(self) -> None:
         """Refuse to read after `close`.

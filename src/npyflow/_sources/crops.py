@@ -162,13 +162,7 @@ class CropSource:
 def _region(table: FileTable, crop: Crop, name: str) -> tuple[int, ...]:
     """Return the shape of a region, as stored."""
     shapes = stored_shapes(table)
-    rank = shapes.shape[1]
-    if rank < len(crop.shape):
-        raise ShapeMismatchError(
-            f"{name}: Crop({crop.shape}) has {len(crop.shape)} axes, the arrays have {plural(rank, 'axis', 'axes')}: "
-            f"{table.show(0)} has shape {table.header(0).shape}; pass crop= a dict with a Crop for each component that "
-            f"is to be cropped"
-        )
+    rank = check_rank(table, crop, name)
     for axis in range(rank):
         if axis not in crop.axes and (odd := np.flatnonzero(shapes[:, axis] != shapes[0, axis])).size:
             raise ShapeMismatchError(
@@ -184,6 +178,24 @@ def _region(table: FileTable, crop: Crop, name: str) -> tuple[int, ...]:
         _check_large_enough(table, shapes, crop, name)
     sizes = dict(zip(crop.axes, crop.sizes, strict=True))
     return tuple(sizes.get(axis, int(shapes[0, axis])) for axis in range(rank))
+
+
+def check_rank(table: FileTable, crop: Crop, name: str) -> int:
+    """Return how many axes the arrays have.
+
+    Raises
+    ------
+    ShapeMismatchError
+        If the crop has more.
+    """
+    rank = len(table.headers[0].shape)
+    if rank < len(crop.shape):
+        raise ShapeMismatchError(
+            f"{name}: Crop({crop.shape}) has {plural(len(crop.shape), 'axis', 'axes')}, the arrays have {rank}: "
+            f"{table.show(0)} has shape {table.header(0).shape}; pass crop= a dict with a Crop for each component that "
+            f"is to be cropped"
+        )
+    return rank
 
 
 def _check_large_enough(table: FileTable, shapes: Array, crop: Crop, name: str) -> None:

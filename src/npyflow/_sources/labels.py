@@ -16,7 +16,7 @@ from npyflow._core.text import examples, natural_key, plural, show_path
 from npyflow._sources.listing import as_path_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 Array = np.ndarray[Any, Any]
 
@@ -34,7 +34,7 @@ class Table:
         name in any folder, if there is only one.
     value : str or sequence of str
         Column with the labels; several columns make a vector. Whole numbers become int64, other numbers float64, text
-        becomes classes.
+        becomes classes. A key with an empty cell has no label.
 
     Raises
     ------
@@ -70,11 +70,14 @@ class Table:
         doubled = [key for key, count in Counter(row[self.key] for row in rows).items() if count > 1]
         if doubled:
             raise PairingError(f"{name}: {plural(len(doubled), 'key')} more than once: {examples(doubled)}")
-        values = _numbers([[row[column] for column in columns] for row in rows])
-        return {
+        # An empty cell is no label, neither the number 0 nor a class without a name.
+        full = [row for row in rows if all(row[column].strip() for column in columns)]
+        values = _numbers([[row[column] for column in columns] for row in full])
+        found = {
             row[self.key]: value[0] if isinstance(self.value, str) else value
-            for row, value in zip(rows, values, strict=True)
+            for row, value in zip(full, values, strict=True)
         }
+        return {row[self.key]: found.get(row[self.key]) for row in rows}
 
     def _rows(self, name: str) -> list[dict[str, str]]:
         """Read all lines; each must have as many cells as the header line."""
@@ -155,7 +158,7 @@ def find_labels(labels: Any, keys: Sequence[str], classes: Sequence[str] | None)
     elif isinstance(labels, str) and labels == "directory":
         found = _from_folders(keys)
     elif callable(labels):
-        values = [labels(key) for key in keys]
+        values = [_called(labels, key) for key in keys]
         found = values, {at: "the function returned None" for at, value in enumerate(values) if value is None}, ()
     elif hasattr(labels, "keys") and hasattr(labels, "__getitem__"):
         found = _look_up(labels, keys, "labels")
@@ -169,6 +172,15 @@ def find_labels(labels: Any, keys: Sequence[str], classes: Sequence[str] | None)
         _stack([filler if at in missing else value for at, value in enumerate(values)], keys), classes
     )
     return Labels(values=array, classes=names, missing=missing, extra=extra)
+
+
+def _called(function: Callable[[str], Any], key: str) -> Any:
+    try:
+        return function(key)
+    except Exception as error:
+        raise PairingError(
+            f"labels: the function raised {type(error).__name__} for {show_path(key)}: {error}"
+        ) from error
 
 
 _Found = tuple[list[Any], dict[int, str], tuple[str, ...]]

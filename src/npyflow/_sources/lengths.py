@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npyflow._core.errors import OptionError, ShapeMismatchError
-from npyflow._core.options import positive
+from npyflow._core.options import integer
 from npyflow._core.text import examples, plural, show_path
 from npyflow._sources.conversion import ALL
 from npyflow._sources.files import check_agree, stored_shapes
@@ -52,7 +52,7 @@ def common_lengths(
     OptionError
         If a component or axis is not there, or several axes vary.
     """
-    trim = positive("trim", trim, 0)
+    trim = integer("trim", trim, 0)
     if same_length is None:
         if trim:
             raise OptionError(f"trim={trim} without same_length=: say which components are to be equally long")
@@ -88,7 +88,7 @@ def _shapes(table: FileTable, name: str) -> Array:
 def _axis(shapes: Array, given: Any, name: str) -> int:
     rank = shapes.shape[1]
     if given is not None:
-        if not isinstance(given, int) or not -rank <= given < rank:
+        if not isinstance(given, int | np.integer) or not -rank <= given < rank:
             raise OptionError(f"same_length: axis {given!r} of {name}, which has {plural(rank, 'axis', 'axes')}")
         return int(given % rank)
     varying = np.flatnonzero((shapes != shapes[0]).any(axis=0)).tolist()

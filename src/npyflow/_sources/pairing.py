@@ -62,8 +62,8 @@ def join(listings: Sequence[Listing], names: Sequence[str]) -> Joined:
     return Joined(keys=keys, paths=[[table[key] for key in keys] for table in tables], orphans=orphans)
 
 
-def orphans_error(joined: Joined, names: Sequence[str]) -> PairingError:
-    """The error for keys that are not in every component: for each component how many it lacks, and which."""
+def orphans_error(joined: Joined, names: Sequence[str], advice: str) -> PairingError:
+    """The error for keys that are not in every component: for each how many it lacks, which, and what to do."""
     lines = []
     for name in names:
         lacking = [key for key, where in joined.orphans.items() if name in where]
@@ -72,5 +72,5 @@ def orphans_error(joined: Joined, names: Sequence[str]) -> PairingError:
     return PairingError(
         f"{plural(len(joined.keys), 'example')} are complete, {len(joined.orphans):,} are not:\n"
         + "\n".join(lines)
-        + "\nadd or remove files, or pass on_bad='skip' to drop incomplete examples"
+        + f"\n{advice}"
     )

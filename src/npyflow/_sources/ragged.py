@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npyflow._core.errors import ShapeMismatchError
+from npyflow._core.errors import NpyflowError, ShapeMismatchError
 from npyflow._core.spec import ArraySpec
 from npyflow._sources.base import allocate, plan_axes
 
@@ -66,7 +66,12 @@ class RaggedSource:
         ends = np.cumsum(counts)
         rows = np.arange(int(ends[-1])) + np.repeat(self._offsets[indices] - (ends - counts), counts)
         parts = allocate(self._rows.specs, len(rows), self._pool)
-        self._rows.read_into(rows, parts)
+        try:
+            self._rows.read_into(rows, parts)
+        except NpyflowError as error:
+            if error.index is not None:
+                error.index = int(np.searchsorted(self._offsets, error.index, side="right")) - 1
+            raise
         for part, each in zip(parts, outs, strict=True):
             for start, count, out in zip((ends - counts).tolist(), counts.tolist(), each, strict=True):
                 example = self._axes.view(part[None, start : start + count])[0]
@@ -89,6 +94,7 @@ def offsets_of(counts: Any, offsets: Any, name: str) -> Array:
     """
     argument, given = ("offsets", offsets) if counts is None else ("counts", counts)
     array = np.asarray(given)
+    array = array.astype(np.int64) if not array.size and counts is not None else array
     where = f"{name}: Ragged({argument}=)"
     if array.ndim != 1 or array.dtype.kind not in "iu" or (counts is None and not array.size):
         raise ShapeMismatchError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npyflow._core.errors import OptionError
+from npyflow._core.errors import NpyflowError, OptionError
 from npyflow._core.spec import ArraySpec
 from npyflow._sources.base import Place, allocate
 
@@ -68,6 +68,10 @@ class Window:
     span: int
     stride: int
     columns: int | slice | tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.offset < 0 or self.stride < 1 or not 0 < self.length <= self.span - self.offset:
+            raise OptionError(f"{self}: the steps of a window lie in its span, and windows follow each other")
 
     def of(self, shape: tuple[Any, ...], name: str) -> tuple[Any, ...]:
         """The shape of this part of rows of `shape`.
@@ -131,6 +135,15 @@ class WindowSource:
     def read_into(self, indices: Array, outs: Sequence[Array]) -> None:
         series, first = self.windows.locate(indices)
         first = first + self._starts[series]
+        try:
+            self._read(first, outs)
+        except NpyflowError as error:
+            if error.index is not None:
+                inside = (first <= error.index) & (error.index < first + self._window.length)
+                error.index = int(indices[np.argmax(inside)])
+            raise
+
+    def _read(self, first: Array, outs: Sequence[Array]) -> None:
         if self._window.columns is None:
             self._read_steps(first, outs)
             return
