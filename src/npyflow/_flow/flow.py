@@ -12,9 +12,7 @@ from npyflow._core.options import integer
 from npyflow._core.text import plural
 from npyflow._flow.delivery import build_dataset, iterate, unconverted
 from npyflow._flow.describe import describe
-from npyflow._flow.hook import plan_mapping
 from npyflow._flow.options import example_indices
-from npyflow._flow.parts import fold_parts, split_parts
 from npyflow._flow.reading import Batching, padding_share
 from npyflow._flow.view import View
 from npyflow._order.schedule import plain_draw
@@ -173,8 +171,11 @@ class Flow:
         OptionError
             If the options make no sense, windows that overlap would be split at random, or a part is empty.
         """
-        parts, note = split_parts(self._view, fractions, seed=seed, stratify=stratify, groups=groups, by=by, gap=gap)
-        return tuple(Flow(self._view.noted_part(part, note)) for part in parts)
+        # Here and below, because few need it, and every import of npyflow would wait for it.
+        from npyflow._flow.parts import split_view
+
+        how = {"seed": seed, "stratify": stratify, "groups": groups, "by": by, "gap": gap}
+        return tuple(map(Flow, split_view(self._view, fractions, **how)))
 
     def folds(self, k: int, *, seed: int = 0, stratify: Any = None, groups: Any = None) -> list[tuple[Flow, Flow]]:
         """Cut into `k` parts of one size and return, for each, ``(all others, this one)``.
@@ -191,12 +192,10 @@ class Flow:
         OptionError
             If there are fewer examples or groups than folds, or windows overlap.
         """
-        folds = fold_parts(self._view, k, seed=seed, stratify=stratify, groups=groups)
-        part = self._view.noted_part
-        return [
-            (Flow(part(train, f"all but fold {at} of {k}")), Flow(part(val, f"fold {at} of {k}")))
-            for at, (train, val) in enumerate(folds)
-        ]
+        from npyflow._flow.parts import fold_view
+
+        folds = fold_view(self._view, k, seed=seed, stratify=stratify, groups=groups)
+        return [(Flow(train), Flow(val)) for train, val in folds]
 
     def map(self, fn: Callable[[Any, np.random.Generator], Any], *, spec: Any = None, seed: int = 0) -> Flow:
         """Return a flow of what `fn` makes of each example, for what is done in NumPy or SciPy.
@@ -222,6 +221,8 @@ class Flow:
         ShapeMismatchError
             If it returns something else than for the first example.
         """
+        from npyflow._flow.hook import plan_mapping
+
         content = self._view.content
         mapping = plan_mapping(self._view, fn, spec, integer("seed", seed))
         return Flow(self._view.with_content(replace(content, mappings=(*content.mappings, mapping))))
@@ -368,7 +369,6 @@ class Flow:
         OptionError
             If a component is an array in RAM, which has no path, or there is a function from `map`.
         """
-        # Here and in `load`, because most flows are never saved.
         from npyflow._flow.manifest import save_content
 
         save_content(self._view.content, self._view.selection, self._stats, path)

@@ -32,16 +32,26 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-def split_parts(
+def split_view(
     view: View, fractions: Sequence[float], *, seed: Any, stratify: Any, groups: Any, by: Any, gap: Any
-) -> tuple[list[Array | range], str]:
-    """Return the examples of each part, and how they came to it; parameters as `Flow.split`.
+) -> list[View]:
+    """Return the parts; parameters as `Flow.split`.
 
     Raises
     ------
     OptionError
         If the options make no sense together, or a part is empty.
     """
+    parts, rule = _parts(view, fractions, seed, stratify, groups, by, gap)
+    sizes = ", ".join(f"{len(part):,}" for part in parts)
+    note = f"split {rule}: {sizes} of {plural(len(view), 'example')}"
+    return [view.noted_part(part, note) for part in parts]
+
+
+def _parts(
+    view: View, fractions: Sequence[float], seed: Any, stratify: Any, groups: Any, by: Any, gap: Any
+) -> tuple[list[Array | range], str]:
+    """Return the examples of each part, and the rule."""
     bounds = part_bounds(fractions)
     how = {"seed": integer("seed", seed), "level": view.content.splits}
     gap = integer("gap", gap, 0)
@@ -54,7 +64,7 @@ def split_parts(
         parts = _by_time(view, view.windows, bounds, gap)
         rule = f"by time, {plural(len(view) - sum(map(len, parts)), 'window')} across a cut left out"
         check_no_empty(parts, fractions, len(view), "larger fractions, a smaller gap=, or longer series")
-        return parts, _note(rule, parts, view)
+        return parts, rule
     units = Units(view)
     if by == "time":
         parts, rule = units.expand(split_consecutive(len(units), bounds, gap=gap)), "in order"
@@ -69,16 +79,11 @@ def split_parts(
         parts = units.expand(split_keys(units.keys, bounds, **how))
         rule = "by key hash, sizes are approximate"
     check_no_empty(parts, fractions, len(view))
-    return parts, _note(rule, parts, view)
+    return parts, rule
 
 
-def _note(rule: str, parts: Sequence[Array | range], view: View) -> str:
-    sizes = ", ".join(f"{len(part):,}" for part in parts)
-    return f"split {rule}: {sizes} of {plural(len(view), 'example')}"
-
-
-def fold_parts(view: View, k: Any, *, seed: Any, stratify: Any, groups: Any) -> list[tuple[Array, Array]]:
-    """Return for each fold the examples outside and inside of it; parameters as `Flow.folds`.
+def fold_view(view: View, k: Any, *, seed: Any, stratify: Any, groups: Any) -> list[tuple[View, View]]:
+    """Return for each fold what is outside and inside of it; parameters as `Flow.folds`.
 
     Raises
     ------
@@ -99,7 +104,13 @@ def fold_parts(view: View, k: Any, *, seed: Any, stratify: Any, groups: Any) -> 
     )
     inside = [units.expand([np.flatnonzero(numbers == fold)])[0] for fold in range(int(k))]
     everything = np.arange(len(view))
-    return [(np.setdiff1d(everything, part, assume_unique=True), part) for part in inside]
+    return [
+        (
+            view.noted_part(np.setdiff1d(everything, part, assume_unique=True), f"all but fold {number} of {k}"),
+            view.noted_part(part, f"fold {number} of {k}"),
+        )
+        for number, part in enumerate(inside)
+    ]
 
 
 class Units:
