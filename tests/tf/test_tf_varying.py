@@ -1,6 +1,5 @@
 """Examples of different lengths in TensorFlow: exact specs, true cardinalities, the values of `Flow.batches`."""
 
-import keras
 import numpy as np
 import pytest
 from tf_support import collect_garbage, run_child, tf
@@ -9,9 +8,10 @@ import npyflow as nf
 from npyflow import Bucket, Pad
 from npyflow._adapters.tfdata import _feeds
 
+keras = pytest.importorskip("keras")
 pytestmark = pytest.mark.tf
 
-# None is empty: a defect of `unbatch` ends the process; a test of its own has such in a process of its own.
+# None is empty: TensorFlow's own `unbatch` crashes on that, so a test of its own has such in a process of its own.
 LENGTHS = [3, 9, 1, 4, 4, 8, 7, 1, 5, 5, 2, 6, 4, 8, 9, 1, 6, 7, 3, 2, 5, 4, 2]
 N = len(LENGTHS)
 
