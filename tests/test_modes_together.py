@@ -184,3 +184,11 @@ def test_a_tall_region_is_read_a_little_at_a_time(tmp_path, monkeypatch):
 def test_ragged_examples_without_elements(tmp_path):
     flow = nf.files(folder(tmp_path / "x", [np.zeros((0, at)) for at in (1, 2, 3)]))
     assert [[one.shape for one in batch] for batch in flow.batches(2, ragged=True)] == [[(0, 1), (0, 2)], [(0, 3)]]
+
+
+def test_a_cast_unifies_files_that_are_cropped_or_equally_long(tmp_path):
+    x = folder(tmp_path / "x", [np.ones((8, 4 + at), "f4" if at else "f8") for at in range(3)])
+    y = folder(tmp_path / "y", [np.ones((8, 4 + at), "f4") for at in range(3)])
+    assert nf.files(x, dtype="f4", crop=nf.Crop((4, 4)))[0].dtype == np.float32
+    pair = nf.files({"x": x, "y": y}, dtype="f4", same_length=("x", "y"))
+    assert pair[2]["x"].shape == (8, 6)

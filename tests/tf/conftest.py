@@ -17,3 +17,21 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings(KERAS_OWN))
+
+
+@pytest.fixture
+def alive():
+    """Return a function that says how many feeds of this test are alive."""
+    # Here, because it is also collected where there is no TensorFlow.
+    from tf_support import collect_garbage
+
+    from npyflow._adapters.tfdata import _feeds
+
+    collect_garbage()
+    before = set(_feeds)
+
+    def count():
+        collect_garbage()
+        return len(set(_feeds) - before)
+
+    return count

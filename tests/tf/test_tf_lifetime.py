@@ -5,22 +5,8 @@ import pytest
 from tf_support import collect_garbage, features, ids, labels, needs_proc, run_child, tf
 
 import npyflow as nf
-from npyflow._adapters.tfdata import _feeds
 
 pytestmark = pytest.mark.tf
-
-
-@pytest.fixture
-def alive():
-    """Return a function that says how many feeds of this test are alive."""
-    collect_garbage()
-    before = set(_feeds)
-
-    def count():
-        collect_garbage()
-        return len(set(_feeds) - before)
-
-    return count
 
 
 def make(**options):

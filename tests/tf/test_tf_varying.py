@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from tf_support import collect_garbage, run_child, tf
+from tf_support import run_child, tf
 
 import npyflow as nf
 from npyflow import Bucket, Pad
-from npyflow._adapters.tfdata import _feeds
 
 keras = pytest.importorskip("keras")
 pytestmark = pytest.mark.tf
@@ -461,19 +460,6 @@ def test_a_checkpoint_goes_on_exactly(tmp_path, mode, width):
 
 
 # Lifetime
-
-
-@pytest.fixture
-def alive():
-    """Return a function that says how many feeds of this test are alive."""
-    collect_garbage()
-    before = set(_feeds)
-
-    def count():
-        collect_garbage()
-        return len(set(_feeds) - before)
-
-    return count
 
 
 @pytest.mark.parametrize("options", [{"epochs": 2}], ids=str)

@@ -13,7 +13,6 @@ from npyflow._core.text import examples, plural
 from npyflow._order.crops import CropPlan
 from npyflow._read.examples import Examples
 from npyflow._sources.component import Component, SourceSet
-from npyflow._sources.conversion import ALL
 from npyflow._sources.crops import check_rank
 from npyflow._sources.files import check_agree, stored_shapes
 from npyflow._sources.report import Report
@@ -100,6 +99,9 @@ class Content:
 
 def _crops(components: tuple[Component, ...]) -> CropPlan | None:
     """Where the regions lie: the same in all components that are cropped."""
+    for one in components:
+        if one.crop and one.table:
+            check_agree(one.table, one.delivery, one.name or "data")
     cropped = [(one.name or "data", one.crop, one.table) for one in components if one.crop and one.table]
     if not cropped:
         return None
@@ -125,6 +127,5 @@ def _crops(components: tuple[Component, ...]) -> CropPlan | None:
 
 
 def _cropped_sizes(name: str, crop: Crop, table: FileTable) -> np.ndarray[Any, Any]:
-    check_agree(table, ALL, name)
     check_rank(table, crop, name)
     return stored_shapes(table)[:, list(crop.axes)]

@@ -12,6 +12,7 @@ from npyflow._sources.windows import WindowSource
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from npyflow._core.spec import ArraySpec
     from npyflow._flow.view import View
     from npyflow._sources.component import AnySource, Component
 
@@ -25,13 +26,9 @@ def describe(view: View) -> str:
         lines += _describe(component, source, [next(names) for _ in source.specs])
     lines += _windows_and_crops(view)
     for mapping in content.mappings:
-        made = ", ".join(
-            f"{name}: {spec}" if name else str(spec)
-            for name, spec in zip(mapping.makes.names, mapping.specs, strict=True)
-        )
         lines.append(
-            f"  then {_name(mapping.fn)} makes {made}: a Python call for each example, one at a time; what tf.data can "
-            f"do itself is faster there"
+            f"  then {_name(mapping.fn)} makes {_specs(mapping.makes.names, mapping.specs)}: a Python call for each "
+            f"example, one at a time; what tf.data can do itself is faster there"
         )
     if content.classes is not None:
         lines.append(f"  classes: {', '.join(content.classes)}")
@@ -49,12 +46,15 @@ def _name(fn: object) -> str:
     return getattr(fn, "__qualname__", type(fn).__name__)
 
 
+def _specs(names: Sequence[str], specs: Sequence[ArraySpec]) -> str:
+    return ", ".join(f"{name}: {spec}" if name else str(spec) for name, spec in zip(names, specs, strict=True))
+
+
 def _describe(component: Component, source: AnySource, names: Sequence[str]) -> Iterator[str]:
     """A component in words: its arrays, how they are read, and what that costs."""
-    specs = ", ".join(f"{name}: {spec}" if name else str(spec) for name, spec in zip(names, source.specs, strict=True))
     table = component.table
     files = "" if table is None else f", {plural(table.file_count, 'file')}"
-    yield f"  {specs}, access {source.access!r}{files}"
+    yield f"  {_specs(names, source.specs)}, access {source.access!r}{files}"
     if isinstance(source, RowSource | WindowSource) and source.pieces > 1:
         yield (
             f"    a row lies in {plural(source.pieces, 'piece')} (Fortran order, or axis={component.axis}), "

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npyflow._core.text import show_path
-from npyflow._order.schedule import plain_draw
 from npyflow._read.examples import Examples
 from npyflow._sources.component import VARYING
 from npyflow._sources.crops import CropSource
@@ -90,7 +89,7 @@ class View:
         """The file, series or row that each of `rows` is from."""
         if self.windows is not None:
             return self.windows.locate(rows)[0]
-        return rows if self.examples.crops is None else self.examples.crops.files(rows)
+        return self.examples.items(rows)
 
     @property
     def keys(self) -> Sequence[str] | Array:
@@ -117,7 +116,7 @@ class View:
         if self.windows is not None:
             return self.windows.locate(rows)[1]
         crops = self.examples.crops
-        return None if crops is None else crops.corners(rows, plain_draw(np.arange(len(rows))).numbers, epoch)
+        return None if crops is None else crops.corners(rows, np.arange(len(rows)), epoch)
 
     def labels(self) -> Array | None:
         """The label of each example: the second item of a tuple, if it is a single whole number, bool or text."""

@@ -11,7 +11,7 @@ from npyflow._core.errors import ClosedError, OptionError
 from npyflow._sources.base import plan_axes
 from npyflow._sources.conversion import ALL, Delivery
 from npyflow._sources.crops import CropSource
-from npyflow._sources.files import FileSource, VaryingFileSource, check_agree, open_files
+from npyflow._sources.files import FileSource, VaryingFileSource, open_files
 from npyflow._sources.ragged import RaggedSource, ragged_rows
 from npyflow._sources.rows import ACCESS, RowSource, rows_of_arrays, rows_of_files
 from npyflow._sources.windows import WindowSource
@@ -117,7 +117,6 @@ class Component:
         axes = plan_axes(self.transpose, len(table.headers[0].shape), name)
         if self.crop is None:
             return open_files(table, self.extents, axes=axes, delivery=self.delivery, pool=pool, name=name)
-        check_agree(table, self.delivery, name)
         return CropSource(table, self.crop, axes=axes, delivery=self.delivery, pool=pool, name=name)
 
 
