@@ -20,13 +20,13 @@ lint: .venv/ready
 types: .venv/ready
 	$(BIN)/mypy
 
-# Each test runs once: here those that need TensorFlow or take long.
+# Each test runs once: here those that need TensorFlow or another extra, or take long.
 tests: .venv/ready
-	$(BIN)/python -m pytest $(PYTEST) -m "tf or slow"
+	$(BIN)/python -m pytest $(PYTEST) -m "tf or slow or extra"
 
 # And here the others, which prove at once that what needs NumPy alone works without TensorFlow.
 tests-base: .venv-base/ready
-	.venv-base/bin/python -m pytest $(PYTEST) -m "not tf and not slow"
+	.venv-base/bin/python -m pytest $(PYTEST) -m "not tf and not slow and not extra"
 
 # The oldest versions that are promised; TensorFlow 2.18 has no build for Python 3.13.
 tests-floor: .venv-floor/ready

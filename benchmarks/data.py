@@ -27,6 +27,7 @@ CHANNELS = 8
 LONG_TIMES = 4
 VOLUME = (256, 256, 256)
 WIDE_ROW = (64,)
+SPECTRUM = (4005,)
 # Ways to store the same array otherwise than native and in C order.
 LAYOUTS: dict[str, Callable[[Array], Array]] = {
     "big-endian": lambda array: array.astype(array.dtype.newbyteorder(">")),
@@ -46,12 +47,22 @@ class Sizes:
     steps: int
     volumes: int
     wide_rows: int
+    spectra: int
 
 
 FULL = Sizes(
-    rows=200_000, small=20_000, images=3_000, sequences=5_000, steps=2_000_000, volumes=20, wide_rows=7_812_500
+    rows=200_000,
+    small=20_000,
+    images=3_000,
+    sequences=5_000,
+    steps=2_000_000,
+    volumes=20,
+    wide_rows=7_812_500,
+    spectra=20_000,
 )
-QUICK = Sizes(rows=40_000, small=4_000, images=600, sequences=600, steps=200_000, volumes=4, wide_rows=781_250)
+QUICK = Sizes(
+    rows=40_000, small=4_000, images=600, sequences=600, steps=200_000, volumes=4, wide_rows=781_250, spectra=2_000
+)
 
 
 @dataclass(frozen=True)
@@ -144,6 +155,11 @@ class Data:
         """Rows ``<f4 (rows, 64)``, 2 GB of random numbers in a full run."""
         return _make(self.root / "wide.npy", lambda path: _write_random(path, (self.sizes.wide_rows, *WIDE_ROW)))
 
+    @property
+    def spectra(self) -> Path:
+        """Rows ``<f4 (rows, 4005)``."""
+        return _make(self.root / "spectra.npy", lambda path: _write_random(path, (self.sizes.spectra, *SPECTRUM)))
+
     @cached_property
     def sequence_paths(self) -> list[str]:
         return sorted(str(path) for path in self.sequences.glob("*.npy"))
@@ -168,7 +184,7 @@ class Data:
         """Make what needs no TensorFlow."""
         rows = (self.x, self.y, self.unaligned, self.sparse, self.sparse_labels, self.member, self.member_alone)
         files = (folder for layout in LAYOUTS for folder in (self.small_as(layout), self.images_as(layout)))
-        series = (self.series, self.long_series, self.wide)
+        series = (self.series, self.long_series, self.wide, self.spectra)
         folders = (self.small, self.images, self.sequences, self.volumes, self.masks)
         for path in (*rows, *series, *folders, *files):
             if not path.exists():

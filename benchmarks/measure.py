@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import statistics
 import threading
 import time
@@ -187,6 +189,21 @@ def in_turns(passes: int, *functions: Callable[[], Any]) -> list[list[float]]:
         for one, function in zip(seconds, functions, strict=True):
             one.append(clock(function))
     return seconds
+
+
+def into_new_folders(scratch: Path, passes: int, examples: int, ways: dict[str, Callable[[Path], Any]]) -> list[Timing]:
+    """Time what writes a folder, in turns, each time into a new one, with nothing waiting to be written to disk."""
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    target = scratch / "target"
+    # Once before, as everything is imported and read then.
+    for number in range(passes + 1):
+        for name, write in ways.items():
+            os.sync()
+            taken = clock(write, target)
+            shutil.rmtree(target)
+            if number:
+                seconds[name].append(taken)
+    return [Timing(name=name, examples=examples, passes=taken) for name, taken in seconds.items()]
 
 
 def median(values: list[float]) -> float:

@@ -161,3 +161,13 @@ def slice_maps(pairs: list[tuple[str, str]], corners: Any, sizes: tuple[int, ...
     images, masks = zip(*pairs, strict=True)
     dataset = tf.data.Dataset.from_tensor_slices((list(images), list(masks), corners)).shuffle(len(pairs))
     return dataset.map(load, num_parallel_calls=AUTOTUNE).batch(batch_size).prefetch(AUTOTUNE)
+
+
+def write_records(rows: Any, folder: Path, values: Any) -> None:
+    """The loop of the tutorials: a `FloatList` a row, filled value by value."""
+    folder.mkdir()
+    with tf.io.TFRecordWriter(str(folder / "data.tfrecord")) as writer:
+        for row in rows:
+            feature = tf.train.Feature(float_list=tf.train.FloatList(value=values(row)))
+            example = tf.train.Example(features=tf.train.Features(feature={"x": feature}))
+            writer.write(example.SerializeToString())

@@ -15,6 +15,9 @@ import pytest
 import npyflow as nf
 from helpers import header, magic, saved, touch_later, write, write_npz
 from npyflow._jobs.check import check_files
+from npyflow._jobs.checksums import check_checksums
+from npyflow._jobs.progress import Silent
+from npyflow._jobs.source import open_source
 
 PAGE = (Path(__file__).parent.parent / "docs" / "errors.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `([a-z0-9-]+)` \|(.*)\|$", PAGE, re.MULTILINE))
@@ -144,6 +147,28 @@ def not_finite(folder: Path) -> nf.NpyflowError:
     return checked(write(folder / "x.npy", np.array([[0, np.nan], [np.inf, 0]])), finite=True)
 
 
+def damaged_record(folder: Path) -> nf.NpyflowError:
+    pytest.importorskip("google_crc32c")
+    write(folder / "x.npy", ARRAY)
+    nf.convert(nf.rows(folder / "x.npy"), folder / "records", to="tfrecord")
+    path = next((folder / "records").glob("*.tfrecord"))
+    content = bytearray(path.read_bytes())
+    content[20] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(nf.NpyflowError) as caught:
+        open_source(str(folder / "records"))[0]
+    return caught.value
+
+
+def other_bytes(folder: Path) -> nf.NpyflowError:
+    write(folder / "x.npy", ARRAY)
+    nf.pack(nf.rows(folder / "x.npy"), folder / "packed")
+    path = next((folder / "packed").glob("*.npy"))
+    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+    (error,) = check_checksums([str(folder / "packed")], Silent()).problems
+    return error
+
+
 def unpaired(folder: Path) -> nf.NpyflowError:
     for path in ("a/0.npy", "a/1.npy", "b/1.npy"):
         write(folder / path, ARRAY)
@@ -190,9 +215,15 @@ CASES: dict[str, Make] = {
     "npz-member": archive(GOOD, encrypt),
     "npz-crc": archive(GOOD, flip_last_value),
     "not-finite": not_finite,
+    "damaged": damaged_record,
+    "checksum": other_bytes,
     "unpaired": unpaired,
     "pairing": no_pairs,
 }
+
+
+# What needs a package of an extra.
+EXTRA = {"damaged": pytest.mark.extra}
 
 
 def _nested(folder: Path) -> nf.NpyflowError:
@@ -204,7 +235,9 @@ def test_every_row_has_a_file_and_every_file_a_row():
     assert set(ROWS) == set(CASES)
 
 
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.extra] * (kind == "damaged")) for kind in CASES]
+)
 def test_the_message_says_what_the_page_says(tmp_path, kind):
     error = CASES[kind](tmp_path)
     message = str(error)
@@ -227,5 +260,5 @@ def test_no_kind_is_left_out_of_the_page():
     raised = set(re.findall(r"""\bkind\s*=\s*"([a-z0-9-]+)"(?!\s*else)""", text))
     raised |= set(re.findall(r"""^\s*\("([a-z0-9-]+)", "a""", text, re.MULTILINE))
     # Of components and of words in a header, not of files.
-    raised -= {"arrays", "rows", "files", "labels", "other"}
+    raised -= {"arrays", "rows", "files", "labels", "other", "records", "parquet", "best", "stable"}
     assert raised <= set(ROWS)

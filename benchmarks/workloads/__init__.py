@@ -31,6 +31,10 @@ WORKLOADS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "scan": ("opening", "scanning", {}),
     "opening": ("opening", "folder", {}),
     "first-batch": ("opening", "first_batch", {}),
+    "pack": ("packing", "writing", {}),
+    "packed": ("packing", "reading", {}),
+    "convert-rows": ("converting", "rows", {}),
+    **{f"convert-{to}": ("converting", "images", {"to": to}) for to in ("tfrecord", "parquet", "arrayrecord")},
     "order": ("costs", "order", {}),
     "import": ("costs", "imports", {}),
 }

@@ -1,5 +1,8 @@
 """Feed NumPy ``.npy`` files to TensorFlow ``tf.data`` pipelines."""
 
+import importlib as _importlib
+import typing as _typing
+
 from npyflow._core.errors import (
     BadFilesError,
     CastError,
@@ -8,6 +11,7 @@ from npyflow._core.errors import (
     FileError,
     FileFormatError,
     IndexRangeError,
+    JobError,
     MapError,
     MissingDependencyError,
     MissingFileError,
@@ -30,6 +34,14 @@ from npyflow._flow.rows import rows
 from npyflow._flow.windows import windows
 from npyflow._sources.labels import Table
 
+if _typing.TYPE_CHECKING:
+    from npyflow._flow.arrayrecords import open_arrayrecord
+    from npyflow._flow.parquets import open_parquet
+    from npyflow._flow.tfrecords import open_tfrecord
+    from npyflow._jobs.convert import convert
+    from npyflow._jobs.measure import measure
+    from npyflow._jobs.pack import pack
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -45,6 +57,7 @@ __all__ = [
     "FileFormatError",
     "Flow",
     "IndexRangeError",
+    "JobError",
     "MapError",
     "MissingDependencyError",
     "MissingFileError",
@@ -60,9 +73,37 @@ __all__ = [
     "Table",
     "UnsupportedDtypeError",
     "__version__",
+    "convert",
     "files",
     "load",
+    "measure",
     "npz",
+    "open_arrayrecord",
+    "open_parquet",
+    "open_tfrecord",
+    "pack",
     "rows",
     "windows",
 ]
+
+# Loaded when they are first asked for, since few programs need them, and every one would wait for their import.
+_LATE = {
+    "convert": "_jobs.convert",
+    "measure": "_jobs.measure",
+    "open_arrayrecord": "_flow.arrayrecords",
+    "open_parquet": "_flow.parquets",
+    "open_tfrecord": "_flow.tfrecords",
+    "pack": "_jobs.pack",
+}
+
+
+def __getattr__(name: str) -> _typing.Any:
+    if name not in _LATE:
+        raise AttributeError(f"module 'npyflow' has no attribute {name!r}")
+    value = getattr(_importlib.import_module(f"npyflow.{_LATE[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

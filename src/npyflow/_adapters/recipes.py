@@ -8,7 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from npyflow._core.spec import ArraySpec
 
 Array = np.ndarray[Any, Any]
 
@@ -45,3 +47,27 @@ def generator_over_shards(
     signature = (tf.TensorSpec(shape, tf.float32), tf.TensorSpec((), tf.int64))
     dataset = tf.data.Dataset.from_generator(rows, output_signature=signature)
     return dataset.shuffle(1000).batch(batch_size).prefetch(tf.data.AUTOTUNE)
+
+
+def function_an_example(
+    load: Callable[[int], list[Array]], specs: Sequence[ArraySpec], count: int, batch_size: int
+) -> Any:
+    """One ``numpy_function`` an example, shuffled, that calls ``np.load``; what differs in shape is padded."""
+    types = [tf.string if spec.dtype.kind in "US" else tf.as_dtype(spec.dtype) for spec in specs]
+
+    def read(index: Any) -> Any:
+        arrays = tf.numpy_function(load, [index], types)
+        for array, spec in zip(arrays, specs, strict=True):
+            array.set_shape(spec.shape)
+        return tuple(arrays)
+
+    dataset = tf.data.Dataset.range(count).shuffle(count).map(read, num_parallel_calls=tf.data.AUTOTUNE)
+    if any(spec.varying for spec in specs):
+        return dataset.padded_batch(batch_size).prefetch(tf.data.AUTOTUNE)
+    return dataset.batch(batch_size).prefetch(tf.data.AUTOTUNE)
+
+
+def slices(arrays: Sequence[Array], batch_size: int) -> Any:
+    """``from_tensor_slices`` of arrays in RAM, which copies them, and a shuffle of all."""
+    dataset = tf.data.Dataset.from_tensor_slices(tuple(arrays))
+    return dataset.shuffle(len(arrays[0])).batch(batch_size).prefetch(tf.data.AUTOTUNE)

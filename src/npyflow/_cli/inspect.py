@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from npyflow._cli.progress import shown_progress
 from npyflow._cli.text import print_columns
 from npyflow._core.text import examples, human_bytes, plural, show_counts, show_path
 from npyflow._jobs.named import PATTERN
+from npyflow._jobs.progress import shown_progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,14 +12,14 @@ import click
 
 from npyflow import NpyflowError, OptionError, __version__
 from npyflow._cli.check import check
+from npyflow._cli.convert import convert, pack
 from npyflow._cli.inspect import inspect
-from npyflow._cli.progress import shown_progress
+from npyflow._cli.measure import measure
 from npyflow._core.text import show_path
+from npyflow._jobs.progress import shown_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from npyflow._jobs.demo import Result
+    from npyflow._jobs.demo import Shown
 
 
 _PROBLEM = 1
@@ -36,6 +36,9 @@ def cli() -> None:
 
 cli.add_command(check)
 cli.add_command(inspect)
+cli.add_command(measure)
+cli.add_command(pack)
+cli.add_command(convert)
 
 
 @cli.command()
@@ -46,7 +49,7 @@ cli.add_command(inspect)
     help="Write the data to DIR and leave it there.",
 )
 def demo(keep: str | None) -> None:
-    """Train on real data in three layouts, and time each beside the usual recipe.
+    """Train on real data in three layouts, time each beside the usual recipe; then measure, pack and compare.
 
     Needs TensorFlow and scikit-learn, whose package ships the data: 1,797 handwritten digits.
     """
@@ -61,8 +64,8 @@ def demo(keep: str | None) -> None:
     with ExitStack() as stack:
         folder = Path(keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="npyflow-demo-")))
         progress = stack.enter_context(shown_progress())
-        results = run(folder, progress)
-    _print_results(results, time.perf_counter() - start)
+        shown = run(folder, progress)
+    _print_results(shown, time.perf_counter() - start)
     if keep is not None:
         click.echo(f"\nThe files are in {show_path(keep)}.")
     click.echo(
@@ -70,11 +73,13 @@ def demo(keep: str | None) -> None:
         "  import npyflow as nf\n"
         '  ds = nf.rows(("x.npy", "y.npy")).to_tf(32, shuffle=True)              # arrays: a row an example\n'
         '  ds = nf.files("images/", labels="directory").to_tf(32, shuffle=True)  # folders: a file an example\n'
-        "  model.fit(ds, epochs=5)"
+        "  model.fit(ds, epochs=5)\n\n"
+        "  npyflow measure images/ --labels directory         # where the time goes, and what would be better\n"
+        "  npyflow pack images/ packed/ --labels directory    # many small files into few"
     )
 
 
-def _print_results(results: Sequence[Result], seconds: float) -> None:
+def _print_results(shown: Shown, seconds: float) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -82,7 +87,7 @@ def _print_results(results: Sequence[Result], seconds: float) -> None:
     table.add_column("on disk")
     for column in ("npyflow", "usual recipe", "times faster", "accuracy"):
         table.add_column(column, justify="right")
-    for result in results:
+    for result in shown.results:
         table.add_row(
             result.layout,
             f"{result.rate:,.0f}",
@@ -92,13 +97,14 @@ def _print_results(results: Sequence[Result], seconds: float) -> None:
         )
     console = Console()
     console.print(table)
-    for result in results:
+    for result in shown.results:
         console.print(f"{result.layout}: {result.call}, against {result.recipe}", highlight=False, markup=False)
     console.print(
         "The pair is half a megabyte: a pass over it is mostly set-up, and the recipe has less of that. "
         "Arrays of a usual size are compared in docs/performance.md.",
         highlight=False,
     )
+    console.print(f"npyflow.measure of the class folders: {shown.verdict}", highlight=False, markup=False)
     console.print(f"{seconds:.0f} seconds in all")
 
 

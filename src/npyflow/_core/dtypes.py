@@ -104,6 +104,11 @@ def check_no_objects(dtype: DType, where: str, path: str | None = None, member: 
         )
 
 
+def dtype_text(dtype: DType) -> str:
+    """Return a dtype as JSON keeps it: `as_dtype` understands it."""
+    return dtype.name if is_small_float(dtype) else dtype.str
+
+
 def show_dtype(dtype: DType) -> str:
     """Return a dtype as people write it: ``float32``, ``U8``, ``V2``."""
     if dtype.names is not None or dtype.kind not in "USV":

@@ -15,6 +15,7 @@
   + IndexRangeError         (IndexError)
   + ClosedError             (RuntimeError)
   + MapError                (RuntimeError)
+  + JobError                (RuntimeError)
   + MissingDependencyError  (ImportError)
 
 The builtin in brackets is a second base, so ``except ValueError`` keeps working in code that does
@@ -36,6 +37,7 @@ __all__ = [
     "FileError",
     "FileFormatError",
     "IndexRangeError",
+    "JobError",
     "MapError",
     "MissingDependencyError",
     "MissingFileError",
@@ -147,6 +149,10 @@ class ClosedError(NpyflowError, RuntimeError):
 
 class MapError(NpyflowError, RuntimeError):
     """A function given to `Flow.map` raised; its own error is the ``__cause__``."""
+
+
+class JobError(NpyflowError, RuntimeError):
+    """A job cannot start or go on: its target is in use or holds something else, the disk is full, a shard is wrong."""
 
 
 class MissingDependencyError(NpyflowError, ImportError):

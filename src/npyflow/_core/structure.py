@@ -104,6 +104,27 @@ def _check_keys(node: Any, argument: str) -> None:
         _check_keys(child, argument)
 
 
+def tree_out(structure: Structure[Any]) -> Any:
+    """Return the nesting as JSON has it: no tuples there, so every node says what it is; a leaf is its number."""
+    numbered = structure.pack(range(len(structure.leaves)))
+
+    def out(node: Any) -> Any:
+        if isinstance(node, dict):
+            return {"dict": {key: out(child) for key, child in node.items()}}
+        return {"tuple": [out(child) for child in node]} if isinstance(node, tuple) else node
+
+    return out(numbered)
+
+
+def tree_in(node: Any, leaves: Sequence[Any]) -> Any:
+    """Return the tree that `tree_out` wrote, with `leaves` in place of their numbers."""
+    if not isinstance(node, dict):
+        return leaves[node]
+    if "dict" in node:
+        return {key: tree_in(child, leaves) for key, child in node["dict"].items()}
+    return tuple(tree_in(child, leaves) for child in node["tuple"])
+
+
 def spread(option: Any, structure: Structure[Any], argument: str, *, nested: bool = False) -> list[Any]:
     """Return one value of `option` for each leaf of `structure`.
 

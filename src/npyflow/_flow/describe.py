@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npyflow._core.text import human_bytes, plural
-from npyflow._sources.component import VARYING
+from npyflow._sources.component import varies
 from npyflow._sources.rows import RowSource
 from npyflow._sources.windows import WindowSource
 
@@ -37,7 +37,7 @@ def describe(view: View) -> str:
 
 def _sizes(view: View) -> str:
     one = view.examples.sources.example_bytes
-    if any(isinstance(source, VARYING) for source in view.examples.sources.sources):
+    if any(varies(source) for source in view.examples.sources.sources):
         return f"{plural(len(view), 'example')} of different lengths, the largest {human_bytes(one)}"
     return f"{plural(len(view), 'example')} of {human_bytes(one)}, {human_bytes(one * len(view))} together"
 

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def load(path: str | os.PathLike[str]) -> Flow:
-    """Open a flow that was saved with `Flow.save`, without reading a header or asking the file system.
+    """Open a flow that was saved with `Flow.save` or packed with `npyflow.pack`, without reading a header.
 
     Parameters
     ----------
     path : path
-        The manifest. Files below its folder are found where the folder is now.
+        The manifest, or the folder of packed data. Files below its folder are found where the folder is now.
 
     Returns
     -------

@@ -14,19 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npyflow._core.dtypes import DType, as_dtype, carrier, is_small_float, native
-from npyflow._core.errors import FileFormatError, MissingFileError, OptionError
+from npyflow._core.dtypes import DType, as_dtype, carrier, dtype_text, native
+from npyflow._core.errors import FileError, FileFormatError, MissingFileError, OptionError
 from npyflow._core.options import Crop
-from npyflow._core.structure import Structure
+from npyflow._core.structure import Structure, tree_in, tree_out
 from npyflow._core.text import show_path
 from npyflow._flow.content import Content
 from npyflow._flow.stats import Stats
 from npyflow._format.header import parse_header
+from npyflow._format.schema import SCHEMA_FILE, SCHEMA_FORMAT
 from npyflow._sources.component import Component
 from npyflow._sources.conversion import Delivery, Field
 from npyflow._sources.fileio import write_atomically
 from npyflow._sources.ragged import offsets_of
 from npyflow._sources.report import Report
+from npyflow._sources.stored import Stored, load_stored
 from npyflow._sources.table import FileTable, Span
 from npyflow._sources.windows import Window
 
@@ -55,12 +57,23 @@ def save_content(
     if content.mappings:
         raise OptionError("a flow with a function from map() cannot be saved: save it before, and map it after loading")
     content.check_on_disk("it has no path to save")
-    folder = Path(path).absolute().parent
-    report = content.report
+    write_manifest(content, path, selection=selection, stats=stats)
+
+
+def write_manifest(
+    content: Content,
+    path: str | os.PathLike[str],
+    *,
+    selection: Array | range | None = None,
+    stats: Stats | None = None,
+    shards: Sequence[Any] = (),
+) -> None:
+    """Write a manifest; `shards` are checksums of packed files, for people and tools, which `load_content` ignores."""
+    folder, report = Path(path).absolute().parent, content.report
     facts = {
         "format": _FORMAT,
         "version": _VERSION,
-        "structure": _tree_out(content.structure),
+        "structure": tree_out(content.structure),
         "names": content.structure.leaves,
         "classes": content.classes,
         "splits": content.splits,
@@ -76,6 +89,8 @@ def save_content(
         "selection": _selection_out(selection),
         "stats": None if stats is None else stats.as_dict(),
     }
+    if shards:
+        facts["shards"] = shards
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in facts.items())
     write_atomically(path, [f"{{\n{lines}\n}}\n".encode("ascii")])
 
@@ -99,13 +114,21 @@ def load_content(path: str | os.PathLike[str]) -> tuple[Content, Array | range |
     FileFormatError
         If it is no manifest, or one of a later version.
     """
+    path = os.path.join(path, SCHEMA_FILE) if os.path.isdir(path) else path
     name = show_path(path)
     try:
         facts = json.loads(Path(path).read_bytes())
-    except (FileNotFoundError, IsADirectoryError):
-        raise MissingFileError(f"{name}: no such manifest; write one with flow.save", path=os.fspath(path)) from None
+    except FileNotFoundError:
+        raise MissingFileError(
+            f"{name}: no such manifest; write one with flow.save, or npyflow.pack", path=os.fspath(path)
+        ) from None
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{name} is no npyflow manifest: {error}", path=os.fspath(path)) from None
+    if isinstance(facts, dict) and facts.get("format") == SCHEMA_FORMAT:
+        raise FileFormatError(
+            f"{name} describes {facts.get('to')} data; open it with npyflow.open_{facts.get('to')}",
+            path=os.fspath(path),
+        )
     if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
         raise FileFormatError(f"{name} is no npyflow manifest; write one with flow.save", path=os.fspath(path))
     if facts.get("version") != _VERSION:
@@ -115,6 +138,9 @@ def load_content(path: str | os.PathLike[str]) -> tuple[Content, Array | range |
         )
     try:
         return _content_in(facts, Path(path).absolute().parent)
+    except FileError:
+        # Of what the manifest points to.
+        raise
     except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise FileFormatError(
             f"{name} is a damaged manifest ({type(error).__name__}: {error}); save the flow again", path=os.fspath(path)
@@ -125,7 +151,7 @@ def _content_in(facts: dict[str, Any], folder: Path) -> tuple[Content, Array | r
     components = tuple(_component_in(component, folder) for component in facts["components"])
     report = facts["report"]
     names = _texts(facts["names"])
-    structure: Structure[Any] = Structure(_tree_in(facts["structure"], names))
+    structure: Structure[Any] = Structure(tree_in(facts["structure"], names))
     if not len(structure.leaves) == len(names) == sum(len(component.delivery.fields) for component in components):
         raise ValueError("the structure does not fit the components")
     content = Content(
@@ -183,32 +209,12 @@ def _texts(values: Any) -> tuple[str, ...]:
     return tuple(values)
 
 
-def _tree_out(structure: Structure[Any]) -> Any:
-    """JSON has no tuples, so every node says what it is; a leaf is the number of its name."""
-    numbered = structure.pack(range(len(structure.leaves)))
-
-    def out(node: Any) -> Any:
-        if isinstance(node, dict):
-            return {"dict": {key: out(child) for key, child in node.items()}}
-        return {"tuple": [out(child) for child in node]} if isinstance(node, tuple) else node
-
-    return out(numbered)
-
-
-def _tree_in(node: Any, names: Sequence[str]) -> Any:
-    if not isinstance(node, dict):
-        return names[node]
-    if "dict" in node:
-        return {key: _tree_in(child, names) for key, child in node["dict"].items()}
-    return tuple(_tree_in(child, names) for child in node["tuple"])
-
-
 def _component_out(component: Component, folder: Path) -> dict[str, Any]:
     return {
         "name": component.name,
         "kind": component.kind,
         "fields": [field.path for field in component.delivery.fields],
-        "dtypes": [_dtype_out(dtype) for dtype in component.delivery.dtypes],
+        "dtypes": [None if dtype is None else dtype_text(dtype) for dtype in component.delivery.dtypes],
         "access": component.access,
         "axis": component.axis,
         "transpose": component.transpose
@@ -216,6 +222,8 @@ def _component_out(component: Component, folder: Path) -> dict[str, Any]:
         else list(map(int, component.transpose)),
         "extents": None if component.extents is None else component.extents.tolist(),
         "offsets": None if component.offsets is None else component.offsets.tolist(),
+        "shapes": None if component.shapes is None else component.shapes.tolist(),
+        "stored": None if component.stored is None else _stored_out(component.stored, folder),
         "crop": _options_out(component.crop),
         "window": _options_out(component.window),
         "files": None if component.table is None else _table_out(component.table, folder),
@@ -236,11 +244,31 @@ def _component_in(facts: dict[str, Any], folder: Path) -> Component:
         transpose=_tuples(facts["transpose"]),
         extents=None if facts["extents"] is None else np.array(facts["extents"], np.int64),
         offsets=None if facts["offsets"] is None else offsets_of(None, facts["offsets"], str(facts["name"])),
+        shapes=None if facts["shapes"] is None else np.array(facts["shapes"], np.int64),
+        stored=None if facts["stored"] is None else _stored_in(facts["stored"], folder),
         crop=None if facts["crop"] is None else Crop(**_options_in(facts["crop"])),
         window=None if facts["window"] is None else Window(**_options_in(facts["window"])),
         table=None if facts["files"] is None else _table_in(facts["files"], folder),
         arrays=tuple(_array_in(array) for array in facts["labels"]),
     )
+
+
+def _stored_out(stored: Stored, folder: Path) -> dict[str, Any]:
+    """Converted data describes itself: where it is says all."""
+    return {"folder": _relative(stored.path, folder), "leaf": stored.leaf}
+
+
+def _stored_in(facts: dict[str, Any], folder: Path) -> Stored:
+    path = os.path.normpath(os.path.join(folder, facts["folder"]))
+    schema, leaf = load_stored(path), operator.index(facts["leaf"])
+    if not 0 <= leaf < len(schema.columns):
+        raise ValueError("a column that the data does not have")
+    return Stored(path, schema, leaf)
+
+
+def _relative(path: str, folder: Path) -> str:
+    """Relative where it can be, so that a folder with its manifest can be moved."""
+    return os.path.relpath(path, folder) if Path(path).is_relative_to(folder) else path
 
 
 def _options_out(options: Crop | Window | None) -> dict[str, Any] | None:
@@ -269,10 +297,8 @@ def _table_out(table: FileTable, folder: Path) -> dict[str, Any]:
     paths = [os.path.abspath(path) for path in table.paths]
     root = os.path.commonpath({os.path.dirname(path) for path in paths})
     prefix = len(os.path.join(root, ""))
-    below = Path(root).is_relative_to(folder)
     return {
-        # Relative where it can be, so that a folder with its manifest can be moved.
-        "root": os.path.relpath(root, folder) if below else root,
+        "root": _relative(root, folder),
         "headers": [_header_out(header) for header in table.headers],
         "header_of_file": table.kinds.tolist(),
         "mtime_ns": table.mtimes.tolist(),
@@ -303,10 +329,6 @@ def _span_in(member: Any, *numbers: Any) -> Span:
     if member is not None and not isinstance(member, str):
         raise TypeError("a member without a name")
     return Span(member, *map(operator.index, numbers))
-
-
-def _dtype_out(dtype: DType | None) -> str | None:
-    return None if dtype is None else dtype.name if is_small_float(dtype) else dtype.str
 
 
 def _header_out(header: Header) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from npyflow._core.text import show_path
 from npyflow._read.examples import Examples
-from npyflow._sources.component import VARYING
+from npyflow._sources.component import varies
 from npyflow._sources.crops import CropSource
 from npyflow._sources.windows import WindowSource
 
@@ -124,8 +124,9 @@ class View:
         if not isinstance(tree, tuple) or len(tree) not in (2, 3) or isinstance(tree[1], tuple | dict):
             return None
         leaf = self.content.structure.leaves.index(tree[1])
+        source: Any
         source, spec = self.examples.sources.leaves[leaf]
-        if isinstance(source, (*VARYING, CropSource)) or len(source.specs) != 1:
+        if varies(source) or isinstance(source, CropSource) or len(source.specs) != 1:
             return None
         if spec.shape or spec.dtype.kind not in "biufUS":
             return None

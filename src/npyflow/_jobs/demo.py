@@ -1,9 +1,13 @@
-"""The demonstration: real data in three layouts, trained on and timed beside the recipes that people copy."""
+"""The demonstration: real data in three layouts, trained on and timed beside the recipes that people copy.
+
+Then what a person would do next: measure the layout of many small files, pack it, and compare.
+"""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -13,6 +17,8 @@ import numpy as np
 from npyflow._core.errors import MissingDependencyError
 from npyflow._flow.files import files
 from npyflow._flow.rows import rows
+from npyflow._jobs.measure import measure
+from npyflow._jobs.pack import pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +31,7 @@ Array = np.ndarray[Any, Any]
 BATCH_SIZE = 32
 EPOCHS = 20
 PASSES = 9
+MEASURE_SECONDS = 10.0
 SHAPE = (8, 8)
 _SHARDS = 4
 
@@ -69,8 +76,24 @@ class _Layout:
     make_recipe: Callable[[Any], Any]
 
 
-def run(folder: Path, progress: Progress) -> list[Result]:
-    """Write the data, then train and time each layout.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What the demonstration found.
+
+    Parameters
+    ----------
+    results : list of Result
+        The layouts, and the class folders once more when they are packed.
+    verdict : str
+        What `npyflow.measure` says of the class folders.
+    """
+
+    results: list[Result]
+    verdict: str
+
+
+def run(folder: Path, progress: Progress) -> Shown:
+    """Write the data, train and time each layout, and measure and pack the one of small files.
 
     Parameters
     ----------
@@ -96,10 +119,28 @@ def run(folder: Path, progress: Progress) -> list[Result]:
     for write in (_write_pair, _write_folders, _write_shards):
         layouts.append(write(folder, images, labels))
         progress.step()
-    return [_measure(layout, recipes, training, progress) for layout in layouts]
+    results = [_time(layout, recipes, training, progress) for layout in layouts]
+    folders = layouts[1]
+    progress.start(f"{folders.name}: npyflow.measure", 1)
+    measured = measure(folders.flow, seconds=MEASURE_SECONDS, batch_size=BATCH_SIZE)
+    progress.step()
+    results.insert(2, _time(_pack(folder, folders), recipes, training, progress))
+    return Shown(results=results, verdict=measured.verdict.headline)
 
 
-def _measure(layout: _Layout, recipes: Any, training: Any, progress: Progress) -> Result:
+def _pack(folder: Path, folders: _Layout) -> _Layout:
+    packed = folder / "packed"
+    if packed.exists():
+        shutil.rmtree(packed)
+    return replace(
+        folders,
+        name="class folders, packed",
+        call='nf.pack(flow, "packed/"), later nf.load("packed/")',
+        flow=pack(folders.flow, packed),
+    )
+
+
+def _time(layout: _Layout, recipes: Any, training: Any, progress: Progress) -> Result:
     train, validation = layout.flow.split(0.8, seed=1)
     progress.start(f"{layout.name}: training", EPOCHS)
     accuracy = training.train_classifier(

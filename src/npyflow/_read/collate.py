@@ -69,7 +69,8 @@ class Stacked:
     def open(self, shapes: Array, bucket: int, pool: BufferPool) -> Opened:
         del bucket
         out = pool.empty((len(shapes), *map(int, shapes[0])), self.spec.dtype)
-        return Opened([out], list(out))
+        # Of numbers without axes no view is wanted, and of text NumPy would make strings out of memory not filled yet.
+        return Opened([out], list(out) if out.ndim > 1 else [out] * len(out))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,7 +11,7 @@ from npyflow._core.dtypes import is_text
 from npyflow._core.errors import NpyflowError
 from npyflow._read.collate import Opened
 from npyflow._sources.base import allocate
-from npyflow._sources.component import VARYING
+from npyflow._sources.component import varies
 from npyflow._sources.crops import CropSource
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from npyflow._order.schedule import Draw
     from npyflow._read.collate import Collator
     from npyflow._read.mapping import Mapping
-    from npyflow._sources.component import FixedSource, SourceSet
+    from npyflow._sources.component import SourceSet
 
 Array = np.ndarray[Any, Any]
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Examples:
     def shapes(self, leaf: int, rows: Array) -> Array:
         """The shapes of a leaf of the sources, int64 ``(batch, axes)``; parameters as `batch`."""
         source, spec = self.sources.leaves[leaf]
-        if not isinstance(source, VARYING):
+        if not varies(source):
             return np.tile(np.array(spec.fixed_shape, np.int64), (len(rows), 1))
         return _leaf_shapes(source.shapes(self.items(rows)), spec)
 
@@ -133,7 +133,7 @@ class Examples:
     def _collated(self, items: Array, corners: Array | None, draw: Draw, collators: Sequence[Collator]) -> list[Opened]:
         out: list[Opened] = []
         for source in self.sources.sources:
-            if isinstance(source, VARYING):
+            if varies(source):
                 mine = collators[len(out) : len(out) + len(source.specs)]
                 opened = [
                     collator.open(_leaf_shapes(source.shapes(items), spec), draw.bucket, self.sources.pool)
@@ -148,7 +148,7 @@ class Examples:
     def _single(self, items: Array, corners: Array | None) -> list[Any]:
         columns: list[Any] = []
         for source in self.sources.sources:
-            if isinstance(source, VARYING):
+            if varies(source):
                 shapes = source.shapes(items)
                 outs = [
                     [self.sources.pool.empty(tuple(shape), spec.dtype) for shape in _leaf_shapes(shapes, spec).tolist()]
@@ -160,7 +160,7 @@ class Examples:
                 columns += self._fixed(source, items, corners)
         return columns
 
-    def _fixed(self, source: FixedSource, items: Array, corners: Array | None) -> list[Array]:
+    def _fixed(self, source: Any, items: Array, corners: Array | None) -> list[Array]:
         """Examples of one shape, stacked: an array for each spec of the source."""
         outs = allocate(source.specs, len(items), self.sources.pool)
         if not isinstance(source, CropSource):

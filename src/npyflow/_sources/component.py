@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import numpy as np
 
 from npyflow._core.errors import ClosedError, OptionError
-from npyflow._sources.base import plan_axes
+from npyflow._sources.base import Source, VaryingSource, plan_axes
 from npyflow._sources.conversion import ALL, Delivery
 from npyflow._sources.crops import CropSource
-from npyflow._sources.files import FileSource, VaryingFileSource, open_files
-from npyflow._sources.ragged import RaggedSource, ragged_rows
+from npyflow._sources.files import open_files
+from npyflow._sources.ragged import ragged_rows, shaped_rows
 from npyflow._sources.rows import ACCESS, RowSource, rows_of_arrays, rows_of_files
 from npyflow._sources.windows import WindowSource
 
@@ -22,16 +22,19 @@ if TYPE_CHECKING:
     from npyflow._core.buffers import BufferPool
     from npyflow._core.options import Crop
     from npyflow._core.spec import ArraySpec
+    from npyflow._sources.stored import Stored
     from npyflow._sources.table import FileTable
     from npyflow._sources.windows import Window
 
 Array = np.ndarray[Any, Any]
 
-Kind = Literal["rows", "files", "arrays", "labels"]
-# Sources whose examples may differ in shape.
-VARYING = (VaryingFileSource, RaggedSource)
-FixedSource = RowSource | FileSource | CropSource | WindowSource
-AnySource = FixedSource | VaryingFileSource | RaggedSource
+Kind = Literal["rows", "files", "arrays", "labels", "records", "parquet"]
+AnySource = Source | VaryingSource | CropSource
+
+
+def varies(source: AnySource) -> TypeGuard[VaryingSource]:
+    """Whether the examples of a source may differ in shape."""
+    return hasattr(source, "read_each")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,7 +46,8 @@ class Component:
     name : str
         How messages call it.
     kind : str
-        ``"rows"`` of files, ``"files"``, ``"arrays"`` that the user holds in RAM, or ``"labels"`` of the flow.
+        ``"rows"`` of files, ``"files"``, ``"arrays"`` that the user holds in RAM, ``"labels"`` of the flow, or a column
+        of converted data: ``"records"`` or ``"parquet"``.
     table : FileTable, optional
         For rows and files.
     arrays : tuple of array
@@ -62,6 +66,10 @@ class Component:
         For files: the region of each that is read.
     offsets : int64 array (examples + 1,), optional
         For rows and arrays: the rows that each example consists of.
+    shapes : int64 array (examples, axes), optional
+        For rows that are scalars: the shape of each example, whose elements stand one after another.
+    stored : Stored, optional
+        For a column of converted data.
     window : Window, optional
         For rows and arrays: they are series, and this is what of every window is delivered.
     """
@@ -77,27 +85,34 @@ class Component:
     extents: Array | None = None
     crop: Crop | None = None
     offsets: Array | None = None
+    shapes: Array | None = None
+    stored: Stored | None = None
     window: Window | None = None
 
     def __post_init__(self) -> None:
         if self.access not in ACCESS:
             raise OptionError(f"access={self.access!r}: expected one of {', '.join(map(repr, ACCESS))}")
 
-    def open(self, pool: BufferPool, shared: dict[Any, RowSource] | None = None) -> AnySource:
-        """Return the source that reads it; windows of one series share their rows, through `shared`."""
+    def open(self, pool: BufferPool, shared: dict[Any, Any] | None = None) -> AnySource:
+        """Return the source that reads it; through `shared`, windows of one series and columns of one record share."""
+        if self.stored is not None:
+            return _open_stored(self.stored, self.kind, pool, {} if shared is None else shared, self.name or "data")
         if self.kind == "files" and self.table is not None:
             return self._open_files(self.table, pool)
         rows = self._open_rows(pool, {} if shared is None else shared)
         name = self.name or "data"
         if self.offsets is not None:
             return ragged_rows(rows, self.offsets, self.transpose, pool, name)
+        if self.shapes is not None:
+            return shaped_rows(rows, self.shapes, pool, name)
         return rows if self.window is None else WindowSource(rows, self.window, pool=pool, name=name)
 
-    def _open_rows(self, pool: BufferPool, shared: dict[Any, RowSource]) -> RowSource:
+    def _open_rows(self, pool: BufferPool, shared: dict[Any, Any]) -> RowSource:
         held = tuple(map(id, self.arrays)) if self.table is None else id(self.table)
         key = (held, self.axis, self.access, self.delivery)
         if self.window is not None and key in shared:
-            return shared[key]
+            same: RowSource = shared[key]
+            return same
         how: dict[str, Any] = {
             "axis": self.axis,
             "transpose": None if self.offsets is not None else self.transpose,
@@ -120,6 +135,17 @@ class Component:
         return CropSource(table, self.crop, axes=axes, delivery=self.delivery, pool=pool, name=name)
 
 
+def _open_stored(stored: Stored, kind: Kind, pool: BufferPool, shared: dict[Any, Any], name: str) -> AnySource:
+    # Here, because few flows are of converted data.
+    if kind == "parquet":
+        from npyflow._sources.parquet import open_column
+
+        return open_column(stored, pool, shared, name)
+    from npyflow._sources.records import open_records
+
+    return open_records(stored, pool, shared, name)
+
+
 class SourceSet:
     """The open sources of a flow, shared by its parts and by everything that reads it.
 
@@ -134,7 +160,7 @@ class SourceSet:
     def __init__(self, components: Sequence[Component], pool: BufferPool) -> None:
         self.components = tuple(components)
         self.pool = pool
-        shared: dict[Any, RowSource] = {}
+        shared: dict[Any, Any] = {}
         self.sources = tuple(component.open(pool, shared) for component in components)
         self.closed = False
 

@@ -15,7 +15,7 @@ from npyflow._sources.payloads import Payloads
 from npyflow._sources.shards import FileShard, LoadedShard, MemoryShard, Shard, check_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from npyflow._core.buffers import BufferPool
     from npyflow._core.dtypes import DType
@@ -103,6 +103,15 @@ class RowSource:
                 lambda number, at, parts: self._read_shard(number, indices[at], parts),
             )
 
+    def read_run(self, start: int, stop: int, outs: Sequence[Array]) -> None:
+        """Fill `outs` with the rows ``[start, stop)``, at least one, as `read_into` does, without a list of them."""
+        number = int(np.searchsorted(self._ends, start, side="right"))
+        if stop > self._ends[number]:
+            self.read_into(np.arange(start, stop), outs)
+            return
+        first = start - self._start(number)
+        self._land(number, stop - start, outs, lambda shard, out: shard.take_run(first, out), lambda at: start + at)
+
     def place(self, index: int) -> Place:
         number = int(np.searchsorted(self._ends, index, side="right"))
         return self._shards[number].place(index - self._start(number))
@@ -116,16 +125,30 @@ class RowSource:
         return int(self._ends[number]) - len(self._shards[number])
 
     def _read_shard(self, number: int, indices: Array, outs: Sequence[Array]) -> None:
+        rows = indices - self._start(number) if number else indices
+        self._land(
+            number, len(rows), outs, lambda shard, out: shard.take(rows, out), lambda example: int(indices[example])
+        )
+
+    def _land(
+        self,
+        number: int,
+        count: int,
+        outs: Sequence[Array],
+        take: Callable[[Shard, Array], None],
+        index_of: Callable[[int], int],
+    ) -> None:
+        """Let `take` bring raw rows of a shard, and make of them what is delivered."""
         plan = self._conversions[number]
-        shape = (len(indices), *self._shape)
+        shape = (count, *self._shape)
         landed = self._pool.empty(shape, plan.raw) if self._axes.moved else plan.landing(shape, outs, self._pool)
         if plan.stored.itemsize:
-            self._shards[number].take(indices - self._start(number) if number else indices, landed)
+            take(self._shards[number], landed)
         landed = self._axes.view(landed)
         bad = plan.settle(landed, outs)
         if bad is not None:
             leaf, example = bad
-            index = int(indices[example])
+            index = index_of(example)
             raise cast_error(landed[example : example + 1], plan.leaves[leaf], self.place(index), index)
 
 

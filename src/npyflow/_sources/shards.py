@@ -49,6 +49,9 @@ class Shard(Protocol):
     def take(self, rows: Array, out: Array) -> None:
         """Copy raw rows into `out`, C-contiguous and of dtype ``carrier(stored)``."""
 
+    def take_run(self, first: int, out: Array) -> None:
+        """The same for as many rows as `out` has, from row `first` on."""
+
     def place(self, row: int) -> Place:
         """Where a row stands."""
 
@@ -83,6 +86,9 @@ class MemoryShard:
         else:
             # np.take would first copy the whole array into C order.
             np.copyto(out, self.array[rows])
+
+    def take_run(self, first: int, out: Array) -> None:
+        np.copyto(out, self.array[first : first + len(out)])
 
     def place(self, row: int) -> Place:
         return Place(None, row)
@@ -122,16 +128,18 @@ class LoadedShard:
         return self._header.shape[self._axis]
 
     def take(self, rows: Array, out: Array) -> None:
+        self.load().take(rows, out)
+
+    def take_run(self, first: int, out: Array) -> None:
+        self.load().take_run(first, out)
+
+    def load(self) -> MemoryShard:
+        """Read it now, unless that was done."""
         loaded = self._loaded
         if loaded is None:
             with self._lock:
                 loaded = self._loaded = self._loaded or self._load()
-        loaded.take(rows, out)
-
-    def load(self) -> None:
-        """Read it now."""
-        with self._lock:
-            self._loaded = self._loaded or self._load()
+        return loaded
 
     def place(self, row: int) -> Place:
         return Place(self._payloads.table.paths[self._at], row, self._payloads.table.span(self._at).member)
@@ -200,6 +208,12 @@ class FileShard:
             np.copyto(out, fortran_view(raw))
         else:
             self._fill(handle, rows, out.reshape(shape))
+
+    def take_run(self, first: int, out: Array) -> None:
+        if self.pieces > 1 or self._reversed:
+            self.take(np.arange(first, first + len(out)), out)
+        elif out.size:
+            self._read(self._handles.get(self._at).fd, byte_view(out), first * out[:1].nbytes)
 
     def place(self, row: int) -> Place:
         return Place(self._handles.table.paths[self._at], row, self._handles.table.span(self._at).member)

@@ -44,6 +44,10 @@ class Span(NamedTuple):
     crc: int = -1
 
 
+# Of a file whose content is known by a checksum, wherever it is copied to.
+UNTIMED = -1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTable:
     """Facts about many arrays, each in a file of its own or inside one.
@@ -53,7 +57,7 @@ class FileTable:
     paths : list of str
         As given; undecodable bytes are kept as surrogates.
     mtimes : int64 array (files,)
-        Modification times in nanoseconds.
+        Modification times in nanoseconds; `UNTIMED` where it does not count, since a copy of the data has another one.
     kinds : int64 array (files,)
         Which of `headers` each array has.
     headers : tuple of Header
@@ -132,7 +136,7 @@ class FileTable:
         size = self.span(at).file_size
         if stat.st_size != size:
             raise self.changed(at, f"expected {size:,} bytes, found {stat.st_size:,}")
-        if stat.st_mtime_ns != self.mtimes[at]:
+        if self.mtimes[at] not in (UNTIMED, stat.st_mtime_ns):
             raise self.changed(at, "it has another modification time")
 
     def changed(self, at: int, what: str) -> FileChangedError:

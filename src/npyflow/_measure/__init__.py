@@ -1,0 +1,1 @@
+"""What a pipeline costs on the files and the machine at hand, and what would be better."""
