@@ -161,6 +161,19 @@ def race(sides: list[Side], passes: int, *, eager: bool = True) -> list[Timing]:
     return timings
 
 
+def time_datasets(datasets: dict[str, Any], examples: int, passes: int) -> list[Timing]:
+    """Time passes of several datasets of the same examples, in turns, consumed by a ``tf.function``."""
+    loop = _graph_loop()
+    timings = [Timing(name=name, examples=examples, loop="tf.function") for name in datasets]
+    for number in range(passes + 1):
+        for timing, dataset in zip(timings, datasets.values(), strict=True):
+            taken = clock(loop, dataset)
+            # The first pass traces the loop, and fills what is kept.
+            if number:
+                timing.passes.append(taken)
+    return timings
+
+
 def _pass(side: Side, batches: Any, loop: Callable[[Any], Any]) -> tuple[Callable[[Any], Any], Any]:
     """What a pass of `side` calls, and with what."""
     return (lambda make: loop(make()), side.make) if side.each_epoch else (loop, batches)

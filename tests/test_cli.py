@@ -77,15 +77,18 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: object) -> None:
 
 @pytest.mark.tf
 @pytest.mark.slow
-def test_demo_trains_three_layouts_and_keeps_the_files(tmp_path: object) -> None:
+def test_demo_trains_its_layouts_packs_one_and_keeps_the_files(tmp_path: object) -> None:
     pytest.importorskip("tensorflow")
     pytest.importorskip("sklearn")
     done = run("demo", "--keep", f"{tmp_path}/kept", COLUMNS="100")
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if line.startswith("│") and "%" in line]
     accuracies = [float(line.split("│")[-2].strip().rstrip("%")) for line in rows]
-    assert len(accuracies) == 3
+    # A pair, class folders, those packed, and shards.
+    assert len(accuracies) == 4
     assert min(accuracies) > 95
+    assert "npyflow.measure of the class folders: " in done.stdout
     assert "On your own data:" in done.stdout
+    assert len(npyflow.load(f"{tmp_path}/kept/packed")) == 1797
     assert len(npyflow.files(f"{tmp_path}/kept/folders", labels="directory")) == 1797
     assert len(npyflow.rows((f"{tmp_path}/kept/pair/x.npy", f"{tmp_path}/kept/pair/y.npy"))) == 1797

@@ -111,7 +111,7 @@ def test_an_error_of_a_worker_says_what_an_error_here_says(tmp_path: Path, clien
     with pytest.raises(nf.FileChangedError, match=r"(?s)20\.npy.*finished and stay") as caught:
         pack_flow(flow, tmp_path / "dst", **how, executor=executor, on_forecast=damage)
     assert caught.value.path == str(path)
-    assert not (tmp_path / "dst/npyflow.json").exists()
+    assert not (tmp_path / "dst/_npyflow.json").exists()
 
 
 @pytest.fixture(scope="module")
@@ -144,13 +144,13 @@ def test_a_worker_is_killed_in_mid_job_and_the_job_ends_right(
     while len(list((dst / JOB_FOLDER).glob("0*.json"))) < 3 and time.monotonic() < end:
         time.sleep(0.001)
     os.kill(next(iter(workers.values())), signal.SIGKILL)
-    in_the_middle = not (dst / "npyflow.json").exists()
+    in_the_middle = not (dst / "_npyflow.json").exists()
     thread.join(200)
     assert not thread.is_alive()
     assert in_the_middle
     assert isinstance(found[0], nf.Flow), found[0]
     assert content(dst) == content(tmp_path / "one")
-    assert len(json.loads((dst / "npyflow.json").read_bytes())["shards"]) == 96
+    assert len(json.loads((dst / "_npyflow.json").read_bytes())["shards"]) == 96
     np.testing.assert_array_equal(found[0][12_345 % len(flow)], flow[12_345 % len(flow)])
 
 
@@ -180,7 +180,7 @@ def test_the_leader_is_stopped_and_another_goes_on(tmp_path: Path, cluster: Any,
     os.kill(process.pid, signal.SIGINT if how == "Ctrl-C" else signal.SIGKILL)
     _, err = process.communicate(timeout=60)
     assert process.returncode == (130 if how == "Ctrl-C" else -signal.SIGKILL), err
-    assert not (dst / "npyflow.json").exists()
+    assert not (dst / "_npyflow.json").exists()
     if how == "Ctrl-C":
         assert "Traceback" not in err
         assert [line for line in err.splitlines() if line.startswith("npyflow: ")] == err.splitlines()[-1:]
@@ -222,7 +222,7 @@ def test_a_task_that_kills_every_worker_ends_with_an_error_of_ours(tmp_path: Pat
     ):
         with pytest.raises(nf.JobError, match="run the same again"):
             nf.pack(flow, tmp_path / "dst", executor=client.get_executor(pure=False, retries=0))
-        assert not (tmp_path / "dst/npyflow.json").exists()
+        assert not (tmp_path / "dst/_npyflow.json").exists()
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 

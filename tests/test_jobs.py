@@ -94,7 +94,7 @@ def interrupt(monkeypatch: Any, flow: nf.Flow, dst: Path, to: str = "npy", shard
     """Leave an unfinished job."""
     with broken_after(monkeypatch, shards), pytest.raises(nf.JobError, match="out of luck"):
         convert(flow, dst, to, workers=1, **options)
-    assert not (dst / "npyflow.json").exists()
+    assert not (dst / "_npyflow.json").exists()
 
 
 # What a target may be
@@ -257,12 +257,12 @@ def test_the_forecast_is_near(tmp_path: Path, to: str, options: dict[str, Any]) 
     # ArrayRecord fills its files up to blocks of 64 KiB.
     most = 10**6 if to == "arrayrecord" else 100_000
     convert(flow, tmp_path / "dst", to, **options, shard_bytes=most, on_forecast=lambda one: not found.append(one))
-    written = sum(path.stat().st_size for path in (tmp_path / "dst").iterdir() if path.name != "npyflow.json")
+    written = sum(path.stat().st_size for path in (tmp_path / "dst").iterdir() if path.name != "_npyflow.json")
     (said,) = found
     assert 0.7 <= said.nbytes / written <= 1.3
     assert said.missing_bytes == said.nbytes
     assert said.examples == 500
-    assert said.shards == len(json.loads((tmp_path / "dst/npyflow.json").read_bytes())["shards"])
+    assert said.shards == len(json.loads((tmp_path / "dst/_npyflow.json").read_bytes())["shards"])
     assert said.seconds > 0
     assert "500 examples" in str(said)
 
@@ -388,7 +388,7 @@ def test_a_file_with_too_few_or_too_many_examples_is_noticed(tmp_path: Path, mon
         monkeypatch.setattr(NpyFormat, "read", wrong)
         with pytest.raises(nf.JobError, match="fewer examples" if change < 0 else "more examples"):
             nf.pack(flow, tmp_path / "dst")
-        assert not (tmp_path / "dst/npyflow.json").exists()
+        assert not (tmp_path / "dst/_npyflow.json").exists()
 
 
 @formats
@@ -400,7 +400,7 @@ def test_text_that_is_longer_than_a_function_said_is_never_cut(
     try:
         convert(flow, tmp_path / "dst", to, **options)
     except nf.NpyflowError:
-        assert not (tmp_path / "dst/npyflow.json").exists()
+        assert not (tmp_path / "dst/_npyflow.json").exists()
         return
     assert [str(one) for one in stored_flow(tmp_path / "dst")] == ["x" * at for at in range(30)]
 
@@ -428,7 +428,7 @@ def test_an_interrupted_job_goes_on_where_it_was(
 ) -> None:
     flow = flow_of(tmp_path)
     convert(flow, tmp_path / "whole", to, **options)
-    count = len(json.loads((tmp_path / "whole/npyflow.json").read_bytes())["shards"])
+    count = len(json.loads((tmp_path / "whole/_npyflow.json").read_bytes())["shards"])
     assert count > 3
     interrupt(monkeypatch, flow, tmp_path / "dst", to, shards=2, **options)
     finished = {path: path.stat().st_mtime_ns for path in (tmp_path / "dst").iterdir() if path.is_file()}
@@ -502,11 +502,11 @@ def test_what_cannot_be_told_from_others_begins_anew_and_leaves_no_old_shard(
     interrupt(monkeypatch, flow, tmp_path / "dst")
     with broken_after(monkeypatch, 1000) as done:
         convert(flow, tmp_path / "dst", "npy", shard_bytes=2 * SHARD["npy"])
-    assert len(done) == len(json.loads((tmp_path / "dst/npyflow.json").read_bytes())["shards"])
+    assert len(done) == len(json.loads((tmp_path / "dst/_npyflow.json").read_bytes())["shards"])
     named = [
-        name for one in json.loads((tmp_path / "dst/npyflow.json").read_bytes())["shards"] for name in one["files"]
+        name for one in json.loads((tmp_path / "dst/_npyflow.json").read_bytes())["shards"] for name in one["files"]
     ]
-    assert sorted(content(tmp_path / "dst")) == sorted([*named, "npyflow.json"])
+    assert sorted(content(tmp_path / "dst")) == sorted([*named, "_npyflow.json"])
 
 
 def test_arrays_do_not_take_over_the_work_of_another_job(tmp_path: Path, monkeypatch: Any) -> None:
@@ -529,7 +529,7 @@ def test_a_change_of_a_file_while_the_job_runs_is_an_error(tmp_path: Path, monke
     monkeypatch.setattr(engine, "write_shard", meddling)
     with pytest.raises(nf.FileChangedError, match=r"23\.npy"):
         convert(flow, tmp_path / "dst", "npy", workers=1)
-    assert not (tmp_path / "dst/npyflow.json").exists()
+    assert not (tmp_path / "dst/_npyflow.json").exists()
 
 
 def test_a_disk_that_runs_full_is_said_and_the_job_goes_on_later(tmp_path: Path, monkeypatch: Any) -> None:

@@ -111,7 +111,7 @@ def assert_sound(dst: Path, undisturbed: dict[str, bytes]) -> None:
     """Every file under a final name is whole, and there is no manifest before the end."""
     for path in seen(dst):
         assert path.read_bytes() == undisturbed[path.name], path.name
-    if (dst / "npyflow.json").exists():
+    if (dst / "_npyflow.json").exists():
         assert {path.name for path in seen(dst)} == set(undisturbed)
 
 
@@ -240,7 +240,7 @@ def test_ctrl_c_ends_it_at_once(large: Path, tmp_path: Path, workers: str, whole
     dst = tmp_path / "dst"
     process = start(["pack", str(large), str(dst), "--shard-size", shard, "--workers", workers])
     try:
-        wait_for(lambda: list((dst / JOB_FOLDER / "tmp").glob("*")), process)
+        wait_for(lambda: list((dst / JOB_FOLDER / "tmp").glob("*/*")), process)
         time.sleep(0.3)
         assert process.poll() is None, process.stderr.read() if process.stderr else ""
         begin = time.monotonic()
@@ -259,8 +259,8 @@ def test_ctrl_c_ends_it_at_once(large: Path, tmp_path: Path, workers: str, whole
         while members(process.pid) and time.monotonic() < end:
             time.sleep(0.01)
         assert not members(process.pid)
-        assert not (dst / "npyflow.json").exists()
-        assert not list((dst / JOB_FOLDER / "tmp").glob("*")) or workers != "1"
+        assert not (dst / "_npyflow.json").exists()
+        assert not list((dst / JOB_FOLDER / "tmp").glob("*/*")) or workers != "1"
     finally:
         end_session(process)
         shutil.rmtree(dst, ignore_errors=True)
@@ -280,7 +280,7 @@ def test_ctrl_c_while_it_forecasts(large: Path, tmp_path: Path, monkeypatch: Any
         assert "interrupted" in err.strip().splitlines()[-1]
         assert "Traceback" not in err
         assert not list(temporary.iterdir())
-        assert not (dst / "npyflow.json").exists()
+        assert not (dst / "_npyflow.json").exists()
     finally:
         end_session(process)
         shutil.rmtree(dst, ignore_errors=True)

@@ -243,7 +243,7 @@ def test_what_is_no_manifest(tmp_path, data):
 
 def test_missing_manifests(tmp_path):
     # A folder may be packed data, whose manifest has a name of its own.
-    for path, manifest in ((tmp_path / "none.json", tmp_path / "none.json"), (tmp_path, tmp_path / "npyflow.json")):
+    for path, manifest in ((tmp_path / "none.json", tmp_path / "none.json"), (tmp_path, tmp_path / "_npyflow.json")):
         with pytest.raises(nf.MissingFileError, match=r"flow\.save") as caught:
             nf.load(path)
         assert caught.value.path == str(manifest)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
+import signal
 import tempfile
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +20,7 @@ from helpers import write, write_npz
 from npyflow._measure import run, timing
 from npyflow._measure import ways as ways_module
 from npyflow._measure.census import take_census
+from npyflow._measure.interrupts import check_interrupts, kept_interrupts
 from npyflow._measure.result import FORMAT
 from npyflow._measure.subject import delivered, mean_bytes, stream_of
 from npyflow._measure.timing import Contestant, interval, race
@@ -336,3 +340,15 @@ def test_text_from_names_is_printable(tmp_path):
     assert "a\\n" in text
     found = measure(nf.rows(np.zeros((9, 2))))
     assert "\x1b" not in render(replace(found, notes=("\x1b",)))
+
+
+def test_an_interrupt_that_was_swallowed_is_raised_again() -> None:
+    with kept_interrupts():
+        check_interrupts()
+        with contextlib.suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+        with pytest.raises(KeyboardInterrupt):
+            check_interrupts()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    check_interrupts()

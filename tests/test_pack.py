@@ -53,7 +53,7 @@ def assert_same_flow(got: nf.Flow, want: nf.Flow) -> None:
 
 
 def shards_of(folder: Path) -> list[dict[str, Any]]:
-    shards: list[dict[str, Any]] = json.loads((folder / "npyflow.json").read_bytes())["shards"]
+    shards: list[dict[str, Any]] = json.loads((folder / "_npyflow.json").read_bytes())["shards"]
     return shards
 
 
@@ -207,7 +207,7 @@ def test_the_manifest_has_a_checksum_and_a_size_of_every_file(tmp_path: Path) ->
     nf.pack(source, tmp_path / "dst", shard_bytes=150)
     shards = shards_of(tmp_path / "dst")
     assert sum(one["examples"] for one in shards) == 9
-    named = {"npyflow.json"}
+    named = {"_npyflow.json"}
     for one in shards:
         for name, size, checksum in zip(one["files"], one["sizes"], one["sha256"], strict=True):
             content = (tmp_path / "dst" / name).read_bytes()
@@ -239,7 +239,7 @@ def test_keys_labels_and_classes(tmp_path: Path) -> None:
     assert packed.classes == ("a", "b", "c")
     assert_same_flow(packed, flow)
     assert_same_flow(nf.load(tmp_path / "dst"), flow)
-    assert_same_flow(nf.load(tmp_path / "dst/npyflow.json"), flow)
+    assert_same_flow(nf.load(tmp_path / "dst/_npyflow.json"), flow)
 
 
 @pytest.mark.parametrize("shuffle", [False, True, nf.Shuffle(block=4)])
@@ -315,7 +315,7 @@ def test_components_named_like_the_parts_of_another(tmp_path: Path) -> None:
 
 def test_names_that_no_file_can_have(tmp_path: Path) -> None:
     source = folder_of(tmp_path / "src", [sample(2, (), "f4", at) for at in range(3)])
-    names = ["a/b", "../up", "", "..", "é", "n" * 300, "CON", "npyflow.json"]
+    names = ["a/b", "../up", "", "..", "é", "n" * 300, "CON", "_npyflow.json"]
     flow = nf.files(dict.fromkeys(names, source))
     packed = nf.pack(flow, tmp_path / "dst")
     assert_same_flow(packed, flow)
@@ -498,7 +498,7 @@ def test_a_bad_file_of_the_source_is_named(tmp_path: Path, bad: str) -> None:
         path.write_bytes(npy_bytes(np.zeros((2, 2), "f8")))
     with pytest.raises(nf.NpyflowError, match=r"5\.npy"):
         nf.pack(flow, tmp_path / "dst", shard_bytes=16)
-    assert not (tmp_path / "dst/npyflow.json").exists()
+    assert not (tmp_path / "dst/_npyflow.json").exists()
 
 
 def test_offsets_stay_int64_and_grow(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from npyflow._core.buffers import BufferPool
 from npyflow._core.dtypes import SMALL_FLOATS, as_dtype
 from npyflow._core.spec import ArraySpec
 from npyflow._core.structure import Structure
-from npyflow._flow.parquets import open_parquet
+from npyflow._flow.stored import open_parquet
 from npyflow._format.schema import SCHEMA_FILE, Column, Schema, Shard
 from npyflow._sources.parquet import GroupCache, open_column
 from npyflow._sources.stored import Stored, load_stored

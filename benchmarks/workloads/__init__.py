@@ -35,6 +35,10 @@ WORKLOADS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "packed": ("packing", "reading", {}),
     "convert-rows": ("converting", "rows", {}),
     **{f"convert-{to}": ("converting", "images", {"to": to}) for to in ("tfrecord", "parquet", "arrayrecord")},
+    **{
+        f"verdict-{kind}": ("verdict", "verdict", {"kind": kind})
+        for kind in ("tiny", "large", "array", "lengths", "npz", "fortran")
+    },
     "order": ("costs", "order", {}),
     "import": ("costs", "imports", {}),
 }
@@ -43,7 +47,8 @@ WORKLOADS: dict[str, tuple[str, str, dict[str, Any]]] = {
 NOT_QUICK = frozenset(
     {
         *("rows-32", "rows-256", "rows-1024", "memory-map", "memory-keras", "elements", "unaligned", "first-batch"),
-        *("big-endian-files", "fortran-files"),
+        *("big-endian-files", "fortran-files", "convert-arrayrecord"),
+        *("verdict-large", "verdict-array", "verdict-lengths", "verdict-npz", "verdict-fortran"),
     }
 )
 

@@ -65,7 +65,7 @@ def images(settings: Settings, to: str) -> Outcome:
         ways: dict[str, Callable[[Path], Any]] = {
             unverified: lambda target: nf.convert(flow, target, to=to, verify="none"),  # type: ignore[arg-type]
             verified: lambda target: nf.convert(flow, target, to=to),  # type: ignore[arg-type]
-            _COPY: lambda target: subprocess.run(["cp", "-r", data.images, target], check=True),
+            _COPY: lambda target: subprocess.run(["cp", "-rL", data.images, target], check=True),
         }
         fast, full, copy = into_new_folders(Path(scratch), settings.passes, len(arrays), ways)
         converted = nf.convert(flow, Path(scratch) / "last", to=to)  # type: ignore[arg-type]

@@ -35,8 +35,7 @@ from npyflow._flow.windows import windows
 from npyflow._sources.labels import Table
 
 if _typing.TYPE_CHECKING:
-    from npyflow._flow.arrayrecords import open_arrayrecord
-    from npyflow._flow.parquets import open_parquet
+    from npyflow._flow.stored import open_arrayrecord, open_parquet
     from npyflow._flow.tfrecords import open_tfrecord
     from npyflow._jobs.convert import convert
     from npyflow._jobs.measure import measure
@@ -90,8 +89,8 @@ __all__ = [
 _LATE = {
     "convert": "_jobs.convert",
     "measure": "_jobs.measure",
-    "open_arrayrecord": "_flow.arrayrecords",
-    "open_parquet": "_flow.parquets",
+    "open_arrayrecord": "_flow.stored",
+    "open_parquet": "_flow.stored",
     "open_tfrecord": "_flow.tfrecords",
     "pack": "_jobs.pack",
 }

@@ -9,7 +9,7 @@ from tf_support import arrays_of, tf
 import npyflow as nf
 from npyflow._core.spec import ArraySpec
 from npyflow._core.structure import Structure
-from npyflow._flow.parquets import open_parquet
+from npyflow._flow.stored import open_parquet
 from npyflow._format.schema import SCHEMA_FILE, Column, Schema, Shard
 
 pytest.importorskip("pyarrow")

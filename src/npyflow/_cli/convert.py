@@ -95,10 +95,8 @@ def _run(
     src: str, dst: str, *, labels: str | None, pattern: str | None, dask: str | None, dry_run: bool, **how: Any
 ) -> None:
     from npyflow._jobs.convert import convert_flow
-    from npyflow._jobs.source import check_apart, open_source
+    from npyflow._jobs.source import open_source
     from npyflow._write.cluster import dask_executor
-
-    check_apart(src, dst)
 
     def on_forecast(found: Forecast) -> bool:
         click.echo(f"{show_path(dst)}: {found}", err=not dry_run)
@@ -135,6 +133,7 @@ def _print(dst: str, to: str, verify: str) -> None:
         f"{human_bytes(found.nbytes)}, {read_back[verify]}"
     )
     call = "load" if to == "npy" else f"open_{to}"
-    click.echo(f"\n  import npyflow as nf\n  data = nf.{call}({show_path(dst)!r})\n  data.to_tf(32, shuffle=True)")
+    how = "shuffle=True, ragged=True" if found.varying else "shuffle=True"
+    click.echo(f"\n  import npyflow as nf\n  data = nf.{call}({show_path(dst)!r})\n  data.to_tf(32, {how})")
     if found.snippet:
         click.echo(f"\nWithout npyflow:\n\n{found.snippet}")

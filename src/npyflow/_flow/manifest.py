@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npyflow._core.dtypes import DType, as_dtype, carrier, dtype_text, native
-from npyflow._core.errors import FileError, FileFormatError, MissingFileError, OptionError
+from npyflow._core.errors import BadFilesError, FileError, FileFormatError, MissingFileError, OptionError
 from npyflow._core.options import Crop
 from npyflow._core.structure import Structure, tree_in, tree_out
 from npyflow._core.text import show_path
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from npyflow._flow.view import View
     from npyflow._format.header import Header
+    from npyflow._format.schema import Schema
 
 Array = np.ndarray[Any, Any]
 
@@ -138,7 +139,7 @@ def load_content(path: str | os.PathLike[str]) -> tuple[Content, Array | range |
         )
     try:
         return _content_in(facts, Path(path).absolute().parent)
-    except FileError:
+    except (FileError, BadFilesError):
         # Of what the manifest points to.
         raise
     except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
@@ -148,7 +149,8 @@ def load_content(path: str | os.PathLike[str]) -> tuple[Content, Array | range |
 
 
 def _content_in(facts: dict[str, Any], folder: Path) -> tuple[Content, Array | range | None, Stats | None]:
-    components = tuple(_component_in(component, folder) for component in facts["components"])
+    schemas: dict[str, Schema] = {}
+    components = tuple(_component_in(component, folder, schemas) for component in facts["components"])
     report = facts["report"]
     names = _texts(facts["names"])
     structure: Structure[Any] = Structure(tree_in(facts["structure"], names))
@@ -231,7 +233,7 @@ def _component_out(component: Component, folder: Path) -> dict[str, Any]:
     }
 
 
-def _component_in(facts: dict[str, Any], folder: Path) -> Component:
+def _component_in(facts: dict[str, Any], folder: Path, schemas: dict[str, Schema]) -> Component:
     return Component(
         name=facts["name"],
         kind=facts["kind"],
@@ -244,8 +246,8 @@ def _component_in(facts: dict[str, Any], folder: Path) -> Component:
         transpose=_tuples(facts["transpose"]),
         extents=None if facts["extents"] is None else np.array(facts["extents"], np.int64),
         offsets=None if facts["offsets"] is None else offsets_of(None, facts["offsets"], str(facts["name"])),
-        shapes=None if facts["shapes"] is None else np.array(facts["shapes"], np.int64),
-        stored=None if facts["stored"] is None else _stored_in(facts["stored"], folder),
+        shapes=None if facts["shapes"] is None else _shapes_in(facts["shapes"]),
+        stored=None if facts["stored"] is None else _stored_in(facts["stored"], folder, schemas),
         crop=None if facts["crop"] is None else Crop(**_options_in(facts["crop"])),
         window=None if facts["window"] is None else Window(**_options_in(facts["window"])),
         table=None if facts["files"] is None else _table_in(facts["files"], folder),
@@ -253,14 +255,23 @@ def _component_in(facts: dict[str, Any], folder: Path) -> Component:
     )
 
 
+def _shapes_in(facts: Any) -> Array:
+    shapes = np.array(facts, np.int64)
+    if shapes.ndim != 2 or shapes.min(initial=0) < 0:
+        raise ValueError("shapes that are none")
+    return shapes
+
+
 def _stored_out(stored: Stored, folder: Path) -> dict[str, Any]:
     """Converted data describes itself: where it is says all."""
     return {"folder": _relative(stored.path, folder), "leaf": stored.leaf}
 
 
-def _stored_in(facts: dict[str, Any], folder: Path) -> Stored:
+def _stored_in(facts: dict[str, Any], folder: Path, schemas: dict[str, Schema]) -> Stored:
     path = os.path.normpath(os.path.join(folder, facts["folder"]))
-    schema, leaf = load_stored(path), operator.index(facts["leaf"])
+    # All columns of a data set hold the same one.
+    schema = schemas[path] = schemas.get(path) or load_stored(path)
+    leaf = operator.index(facts["leaf"])
     if not 0 <= leaf < len(schema.columns):
         raise ValueError("a column that the data does not have")
     return Stored(path, schema, leaf)

@@ -10,7 +10,6 @@ import numpy as np
 from npyflow._core.errors import MissingDependencyError, OptionError, ShapeMismatchError
 from npyflow._core.options import flag, integer
 from npyflow._core.text import plural, show_path
-from npyflow._flow import arrayrecords
 from npyflow._flow.delivery import unconverted
 from npyflow._flow.padding import Lengths, plan_collators
 from npyflow._format.snippet import tfrecord_snippet
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from os import PathLike
 
-    from npyflow._flow.flow import Flow
     from npyflow._format.schema import Schema
 
 Array = np.ndarray[Any, Any]
@@ -209,11 +207,6 @@ def open_tfrecord(folder: str | PathLike[str]) -> TFRecords:
         If the schema is damaged, or of another format.
     """
     return TFRecords(os.path.abspath(os.fspath(folder)), load_stored(folder, "tfrecord"))
-
-
-def records_flow(folder: str | PathLike[str]) -> Flow:
-    """Open TFRecord files with every example by its number, for converting them back; errors as `open_tfrecord`."""
-    return arrayrecords.records_flow(folder, "tfrecord")
 
 
 def _import_adapter() -> Any:

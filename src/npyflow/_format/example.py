@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from npyflow._core.dtypes import dtype_text, is_small_float, is_text
-from npyflow._core.errors import CastError
+from npyflow._core.errors import CastError, ShapeMismatchError
 from npyflow._format.wire import pack_varints, varint, varint_rows
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ Piece = Any
 BYTES_LIST, FLOAT_LIST, INT64_LIST = 1, 2, 3
 Kind = Literal["raw", "text", "float", "int"]
 _MOST_INT64 = (1 << 63) - 1
+# Of a message, by protobuf itself: TensorFlow reads none that is longer.
+_MOST_BYTES = (1 << 31) - 1
 
 
 def kind_of(dtype: DType, encoding: str) -> Kind:
@@ -160,16 +162,30 @@ class Encoder:
         ------
         CastError
             If a number is none that a list can hold; with the position of the example.
+        ShapeMismatchError
+            If an example is larger than a message can be; with its position.
         """
         if self._between is not None:
             payloads = [_located(plan, values) for plan, values in zip(self._plans, columns, strict=True)]
-            for rows in zip(*payloads, strict=True):
+            for at, rows in enumerate(zip(*payloads, strict=True)):
+                _check_size(self.size or 0, at)
                 yield _woven(self._between, rows)
             return
-        for features in zip(*map(_features, self._plans, columns), strict=True):
+        for at, features in enumerate(zip(*map(_features, self._plans, columns), strict=True)):
             pieces: list[Piece] = [b"", *(piece for feature in features for piece in feature)]
-            pieces[0] = b"\x0a" + varint(sum(map(len, pieces)))
+            size = sum(map(len, pieces))
+            pieces[0] = b"\x0a" + varint(size)
+            _check_size(len(pieces[0]) + size, at)
             yield pieces
+
+
+def _check_size(size: int, at: int) -> None:
+    if size > _MOST_BYTES:
+        raise ShapeMismatchError(
+            f"an example of {size:,} bytes; a tf.train.Example has room for {_MOST_BYTES:,}: write windows or crops of "
+            f"it, or choose another format",
+            index=at,
+        )
 
 
 def _woven(between: Sequence[bytes], rows: Sequence[Array]) -> list[Piece]:

@@ -317,7 +317,11 @@ def _shape(record: memoryview, name: str, spec: ArraySpec, feature: _Feature | N
 
 
 def _texts(record: memoryview, name: str, part: Part, dtype: DType) -> Array:
-    values = [bytes(record[start:stop]) for number, _, start, stop in fields(record, part.start, part.stop) if number]
+    values = [
+        bytes(record[start:stop])
+        for number, wire, start, stop in fields(record, part.start, part.stop)
+        if (number, wire) == (1, BYTES)
+    ]
     if len(values) != math.prod(part.shape):
         raise RecordError(
             f"feature {name!r} has {len(values):,} texts, expected {math.prod(part.shape):,} for {part.shape}"

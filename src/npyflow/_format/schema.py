@@ -11,14 +11,16 @@ import operator
 from dataclasses import dataclass, field
 from typing import Any
 
-from npyflow._core.dtypes import as_dtype, dtype_text
+import numpy as np
+
+from npyflow._core.dtypes import as_dtype, dtype_text, is_delivered, native
 from npyflow._core.errors import FileFormatError
 from npyflow._core.spec import ArraySpec
 from npyflow._core.structure import Structure, tree_in, tree_out
 from npyflow._core.text import show_path
 
-# Beside the shards, in the folder of the data set.
-SCHEMA_FILE = "npyflow.json"
+# Beside the shards. Readers of folders, such as that of pandas, pass over what begins with an underscore.
+SCHEMA_FILE = "_npyflow.json"
 
 SCHEMA_FORMAT = "npyflow dataset"
 _VERSION = 1
@@ -179,7 +181,7 @@ def _schema_in(facts: dict[str, Any]) -> Schema:
     columns = tuple(_column_in(one) for one in facts["columns"])
     names = _texts(facts["names"])
     structure: Structure[Any] = Structure(tree_in(facts["structure"], names))
-    shards = tuple(_shard_in(one) for one in facts["shards"])
+    shards = tuple(map(parse_shard, facts["shards"]))
     schema = Schema(
         to=str(facts["to"]),
         options=dict(facts["options"]),
@@ -189,7 +191,7 @@ def _schema_in(facts: dict[str, Any]) -> Schema:
         classes=None if facts["classes"] is None else _texts(facts["classes"]),
         shards=shards,
     )
-    if not len(structure.leaves) == len(names) == len(columns) == len({column.name for column in columns}):
+    if not 0 < len(structure.leaves) == len(names) == len(columns) == len({column.name for column in columns}):
         raise ValueError("the structure does not fit the columns")
     if schema.examples != facts["examples"] or (schema.keys is not None and len(schema.keys) != schema.examples):
         raise ValueError("the number of examples does not agree")
@@ -198,24 +200,39 @@ def _schema_in(facts: dict[str, Any]) -> Schema:
 
 def _column_in(facts: dict[str, Any]) -> Column:
     dtype = as_dtype(facts["dtype"])
-    if dtype is None:
-        raise ValueError("a column without dtype")
+    if dtype is None or not is_delivered(dtype) or dtype != native(dtype):
+        raise ValueError(f"a column of dtype {facts['dtype']}")
     shape = tuple(None if size is None else operator.index(size) for size in facts["shape"])
-    return Column(name=str(facts["name"]), spec=ArraySpec(shape, dtype, facts["unit"]))
+    if any(size is not None and size < 0 for size in shape):
+        raise ValueError(f"a column of shape {shape}")
+    unit = None if facts["unit"] is None else str(facts["unit"])
+    if unit is not None and np.dtype(unit).kind not in "Mm":
+        raise ValueError(f"a column that counts {unit}")
+    return Column(name=str(facts["name"]), spec=ArraySpec(shape, dtype, unit))
 
 
-def _shard_in(facts: dict[str, Any]) -> Shard:
+def parse_shard(facts: dict[str, Any]) -> Shard:
+    """Return a shard as a schema, or the manifest of packed data, has it.
+
+    Raises
+    ------
+    AttributeError, KeyError, TypeError, ValueError
+        If it is none, or points out of its folder.
+    """
     files = _texts(facts["files"])
     # Names in one folder: nothing in the file may point elsewhere.
-    if any(name in ("", ".", "..") or "/" in name or "\\" in name for name in files):
+    if any(name in ("", ".", "..") or any(sign in name for sign in "/\\\0") for name in files):
         raise ValueError("a shard outside the folder")
-    return Shard(
+    shard = Shard(
         examples=operator.index(facts["examples"]),
         files=files,
         sizes=tuple(map(operator.index, facts["sizes"])),
         sha256=_texts(facts["sha256"]),
         facts=dict(facts["facts"]),
     )
+    if shard.examples < 0 or not 0 < len(files) == len(shard.sizes) == len(shard.sha256):
+        raise ValueError("a shard whose numbers do not agree")
+    return shard
 
 
 def _texts(values: Any) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from npyflow._core.errors import FileFormatError, MissingFileError, NpyflowError
 from npyflow._core.text import plural, show_path
-from npyflow._format.schema import SCHEMA_FILE
+from npyflow._format.schema import SCHEMA_FILE, parse_shard
 from npyflow._jobs.check import Findings
 from npyflow._sources.fileio import system_error
 
@@ -63,11 +63,11 @@ def _expected(folder: str) -> list[tuple[str, str]]:
     path = os.path.join(folder, SCHEMA_FILE)
     try:
         with open(path, "rb") as file:
-            shards = json.loads(file.read())["shards"]
+            shards = list(map(parse_shard, json.loads(file.read())["shards"]))
         return [
             (os.path.join(folder, name), sha256)
             for shard in shards
-            for name, sha256 in zip(shard["files"], shard["sha256"], strict=True)
+            for name, sha256 in zip(shard.files, shard.sha256, strict=True)
         ]
     except OSError:
         raise MissingFileError(
@@ -76,7 +76,7 @@ def _expected(folder: str) -> list[tuple[str, str]]:
             path=folder,
             kind="missing",
         ) from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (AttributeError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise FileFormatError(
             f"{show_path(path)} has no checksums ({type(error).__name__}: {error})", path=path, kind="checksum"
         ) from None

@@ -136,8 +136,9 @@ def format_of(to: Any, encoding: Any, lossy: Any, compression: Any) -> Format | 
         raise OptionError(f"encoding={encoding!r}: expected 'raw' or 'list'")
     if to in ("arrayrecord", "npy") and encoding != "raw":
         raise OptionError(f"encoding={encoding!r}: {to} has no other encoding; leave it out")
-    if to != "tfrecord" and lossy:
-        raise OptionError(f"lossy=True: {to} keeps every value as it is; leave it out")
+    if lossy and (to != "tfrecord" or encoding != "list"):
+        which = f"{to} with encoding='raw'" if to == "tfrecord" else to
+        raise OptionError(f"lossy=True: {which} keeps every value as it is; leave it out")
     if to == "tfrecord":
         from npyflow._write.tfrecord import TFRecordFormat
 

@@ -12,6 +12,7 @@ from npyflow._jobs.convert import convert
 from npyflow._jobs.pack import pack
 from npyflow._jobs.progress import shown_progress
 from npyflow._measure.census import file_sizes, tables_of
+from npyflow._measure.interrupts import kept_interrupts
 from npyflow._measure.run import Run
 from npyflow._measure.timing import Deadline
 from npyflow._measure.ways import Makers
@@ -99,7 +100,8 @@ def measure_flow(
         options=options,
     )
     run.notes += [why] if why else []
-    return run.measure(__version__, step)
+    with kept_interrupts():
+        return run.measure(__version__, step)
 
 
 def _passes(flow: Flow, batch_size: int) -> tuple[Any, str]:

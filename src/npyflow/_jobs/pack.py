@@ -42,7 +42,7 @@ def pack(
     ----------
     flow : Flow
         What to pack; after `Flow.map`, what its functions make in epoch 0. Windows are packed one by one, and forget
-        that they overlap: split before.
+        that they overlap: split before. Rows have no keys but their numbers, and are numbered anew.
     dst : path
         A new folder, or what an interrupted call with the same arguments left: it goes on there.
     shard_bytes : int

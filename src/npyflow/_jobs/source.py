@@ -48,22 +48,3 @@ def open_source(path: str, *, labels: str | None = None, pattern: str | None = N
             f"{'an array' if path.endswith('.npy') else 'a data set that knows its labels'}"
         )
     return opened
-
-
-def check_apart(src: str, dst: str) -> None:
-    """Refuse a target inside the folder that it is made from, where it would be taken for more of the same.
-
-    Raises
-    ------
-    OptionError
-    """
-    # A pattern reaches into folders by its two stars.
-    root = src if os.path.isdir(src) else src.split("**")[0] if "**" in src else None
-    if root is None:
-        return
-    source, target = os.path.realpath(root), os.path.realpath(dst)
-    if os.path.isdir(source) and os.path.commonpath([source, target]) == source:
-        raise OptionError(
-            f"{show_path(dst)} lies in {show_path(src)}, where the next to open that would take it for more data; name "
-            f"a folder beside it"
-        )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from npyflow._core.errors import OptionError
 from npyflow._flow.flow import Flow
 from npyflow._flow.load import load
+from npyflow._flow.stored import stored_flow as open_converted
 from npyflow._format.schema import SCHEMA_FILE, SCHEMA_FORMAT, parse_schema
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def stored_format(folder: str | os.PathLike[str]) -> str | None:
     """Return the name of the format, as in ``--to``; None if npyflow did not write the folder."""
     try:
-        with open(os.path.join(folder, SCHEMA_FILE), encoding="utf-8") as file:
+        with open(os.path.join(folder, SCHEMA_FILE), encoding="utf-8", errors="replace") as file:
             start = file.read(200)
     except OSError:
         return None
@@ -52,18 +53,8 @@ def stored_flow(folder: str | os.PathLike[str]) -> Flow:
         If it cannot be opened.
     """
     to = stored_format(folder)
-    if to == "parquet":
-        from npyflow._flow.parquets import open_parquet
-
-        return open_parquet(folder)
-    if to == "arrayrecord":
-        from npyflow._flow.arrayrecords import open_arrayrecord
-
-        return open_arrayrecord(folder)
-    if to == "tfrecord":
-        from npyflow._flow.tfrecords import records_flow
-
-        return records_flow(folder)
+    if to in ("parquet", "arrayrecord", "tfrecord"):
+        return open_converted(folder, to)
     return load(folder)
 
 
@@ -93,6 +84,8 @@ class Facts(NamedTuple):
     ----------
     examples, shards, nbytes : int
         In all.
+    varying : bool
+        Whether examples differ in shape.
     snippet : str
         A program that reads it with TensorFlow alone, if it is TFRecord; else empty.
     """
@@ -100,6 +93,7 @@ class Facts(NamedTuple):
     examples: int
     shards: int
     nbytes: int
+    varying: bool
     snippet: str
 
 
@@ -107,7 +101,8 @@ def describe_stored(folder: str | os.PathLike[str]) -> Facts:
     """Count what is in a folder that npyflow wrote."""
     with open(os.path.join(folder, SCHEMA_FILE), "rb") as file:
         content = file.read()
-    shards = json.loads(content)["shards"]
+    facts = json.loads(content)
+    shards = facts["shards"]
     snippet = ""
     if stored_format(folder) == "tfrecord":
         from npyflow._format.snippet import tfrecord_snippet
@@ -117,5 +112,8 @@ def describe_stored(folder: str | os.PathLike[str]) -> Facts:
         examples=sum(shard["examples"] for shard in shards),
         shards=len(shards),
         nbytes=sum(sum(shard["sizes"]) for shard in shards),
+        # A schema has columns, the manifest of packed data has components.
+        varying=any(None in column["shape"] for column in facts.get("columns", ()))
+        or any(one["offsets"] or one["shapes"] for one in facts.get("components", ())),
         snippet=snippet,
     )

@@ -16,6 +16,7 @@ from npyflow._core.text import human_bytes
 from npyflow._measure.census import take_census
 from npyflow._measure.cold import cold_stages
 from npyflow._measure.facts import Facts, break_even
+from npyflow._measure.interrupts import check_interrupts
 from npyflow._measure.result import BatchRate, Machine, Measurement, PackCost, Stage, Way
 from npyflow._measure.rules import judge
 from npyflow._measure.stages import STAGES, warm_stages
@@ -220,6 +221,7 @@ class Run:
             if candidate is not None:
                 candidate.contestant.warm_up()
         except Exception as error:
+            check_interrupts()
             first = (str(error).splitlines() or [type(error).__name__])[0]
             self.notes.append(f"{name}: left out: {first[:300]}")
             return None

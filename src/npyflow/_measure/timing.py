@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from npyflow._measure.interrupts import check_interrupts
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -146,6 +148,7 @@ def race(contestants: Sequence[Contestant], seconds: float, progress: Progress |
         progress.start(what, rounds * len(contestants))
     for number in range(rounds):
         for contestant in contestants:
+            check_interrupts()
             # Over time, those that were planned too long stop at three.
             if number < 3 or deadline.left > contestant.batches * contestant.batch_s:
                 took, examples = contestant.go(contestant.batches, contestant.head)
@@ -161,6 +164,7 @@ def in_turns(functions: Sequence[Callable[[], float]], seconds: float, least: in
     number = 0
     while number < least or (deadline.left > 0 and number < _MOST_ROUNDS):
         for function, times in zip(functions, found, strict=True):
+            check_interrupts()
             times.append(function())
         number += 1
     return [statistics.median(times) for times in found]

@@ -110,7 +110,8 @@ def write_atomically(path: str | os.PathLike[str], parts: Sequence[bytes]) -> No
         Whatever the file system says; the temporary file is gone then.
     """
     target = os.fspath(path)
-    temporary = f"{target}.{os.getpid()}.tmp"
+    # Another machine may have a process of the same number.
+    temporary = f"{target}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
     try:
         with open(temporary, "wb") as file:
             for part in parts:

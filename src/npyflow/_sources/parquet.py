@@ -66,20 +66,25 @@ class GroupCache:
             self._slots.move_to_end(key)
         with slot.lock:
             if slot.arrays is None:
+                loaded = None
                 try:
-                    slot.arrays = load()
+                    loaded = load()
                 finally:
-                    self._settle(key, slot)
+                    self._settle(key, slot, loaded)
+                return loaded
             return slot.arrays
 
-    def _settle(self, key: Any, slot: _Slot) -> None:
-        """Count what was loaded, and make room for it; forget what failed."""
+    def _settle(self, key: Any, slot: _Slot, loaded: tuple[Array, ...] | None) -> None:
+        """Keep and count what was loaded, and make room for it; forget what failed."""
         with self._lock:
-            if slot.arrays is None or self._slots.get(key) is not slot:
-                if self._slots.get(key) is slot:
-                    del self._slots[key]
+            # Both under the lock: what is there and not counted, another thread would count off.
+            slot.arrays = loaded
+            if self._slots.get(key) is not slot:
                 return
-            self.held_bytes += _nbytes(slot.arrays)
+            if loaded is None:
+                del self._slots[key]
+                return
+            self.held_bytes += _nbytes(loaded)
             for other in list(self._slots):
                 if self.held_bytes <= self._limit:
                     break

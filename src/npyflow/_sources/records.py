@@ -71,6 +71,8 @@ class _TFRecordFile:
         self._size = os.fstat(self._fd).st_size
         self._starts = self._walk(examples) if record_bytes is None else None
         self._frame = 0 if record_bytes is None else record_bytes + FRAME_BYTES
+        if record_bytes is not None and self._frame * examples != self._size:
+            raise damaged(path, f"{self._size:,} bytes are not {examples:,} records of {record_bytes:,}")
 
     def __del__(self) -> None:
         if self._fd >= 0:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npyflow._core.errors import FileError, NpyflowError
+from npyflow._core.errors import FileError, NpyflowError, ShapeMismatchError
 from npyflow._core.text import show_path
 from npyflow._format.example import Encoder
 from npyflow._format.parsing import Decoder, RecordError
@@ -106,6 +106,7 @@ class ArrayRecordWriter:
         self._path = path
         self._encoder = Encoder(columns, "raw")
         self._lengths = Lengths(columns)
+        self._count = 0
         self._writer = array_record_module().ArrayRecordWriter(path, _OPTIONS)
         if not self._writer.ok():
             # It says why when it is closed.
@@ -114,9 +115,14 @@ class ArrayRecordWriter:
     def write(self, columns: Columns) -> None:
         """Append examples."""
         self._lengths.add(columns)
-        for pieces in self._encoder.pieces(columns):
-            record = b"".join(pieces)
-            self._guarded(functools.partial(self._writer.write, record))
+        try:
+            for pieces in self._encoder.pieces(columns):
+                record = b"".join(pieces)
+                self._guarded(functools.partial(self._writer.write, record))
+        except ShapeMismatchError as error:
+            error.index = self._count + (error.index or 0)
+            raise
+        self._count += len(columns[0])
 
     def close(self) -> dict[str, Any]:
         """Finish the file."""

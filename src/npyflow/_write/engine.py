@@ -82,8 +82,8 @@ class Job:
         ]
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
-    def task(self, part: Part) -> Task:
-        """The task that writes one shard."""
+    def task(self, part: Part, run: str = "") -> Task:
+        """The task that writes one shard, in a run of the job or to try it."""
         content, selection = narrowed(self.view, part.start, part.stop)
         return Task(
             content=content,
@@ -95,6 +95,7 @@ class Job:
             first=part.start,
             stem=part.stem,
             verify=self.verify,
+            run=run,
         )
 
 
@@ -130,7 +131,7 @@ def run(
         raise OptionError(f"executor={executor!r}: expected a concurrent.futures.Executor")
     if executor is not None and not job.travels:
         raise OptionError("executor=: arrays in RAM and functions of map() cannot go to other processes; leave it out")
-    with claimed(job.folder, job.fingerprint()):
+    with claimed(job.folder, job.fingerprint()) as name:
         shards: dict[int, Shard | None]
         shards = {part.number: finished_shard(job.folder, part.number, job.verify) for part in job.parts}
         missing = [part for part in job.parts if shards[part.number] is None]
@@ -138,14 +139,14 @@ def run(
         for _ in range(len(job.parts) - len(missing)):
             progress.step()
         with _crew(job, missing, workers, executor) as crew:
-            for number, shard in _run_all(job, missing, crew):
+            for number, shard in _run_all(job, name, missing, crew):
                 shards[number] = shard
                 progress.step()
         finish(tuple(shard for _, shard in sorted(shards.items()) if shard is not None))
     clear_away(job.folder)
 
 
-def _run_all(job: Job, parts: Sequence[Part], crew: Crew) -> Iterator[tuple[int, Shard]]:
+def _run_all(job: Job, run: str, parts: Sequence[Part], crew: Crew) -> Iterator[tuple[int, Shard]]:
     """Keep the crew busy, a few tasks ahead; after an error, or Ctrl-C, nothing new begins."""
     rest = iter(parts)
     running: dict[Future[tuple[int, Shard]], Part] = {}
@@ -153,7 +154,7 @@ def _run_all(job: Job, parts: Sequence[Part], crew: Crew) -> Iterator[tuple[int,
     try:
         while True:
             while len(running) < crew.waiting and (part := next(rest, None)) is not None:
-                running[crew.submit(job.task(part))] = part
+                running[crew.submit(job.task(part, run))] = part
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -218,7 +219,9 @@ def _cancel(futures: Iterable[Future[Any]]) -> None:
 @contextlib.contextmanager
 def _crew(job: Job, parts: Sequence[Part], workers: int | None, executor: Executor | None) -> Iterator[Crew]:
     if executor is not None:
-        yield Crew(lambda task: executor.submit(write_shard, task), _MOST_WAITING, _cancel)
+        # Executors of others may fail over futures that are cancelled, as Dask's does; what still runs harms nobody.
+        ours = isinstance(executor, ThreadPoolExecutor | ProcessPoolExecutor)
+        yield Crew(lambda task: executor.submit(write_shard, task), _MOST_WAITING, _cancel if ours else lambda _: None)
         return
     count = min(len(parts), workers or cpus()) or 1
     python_seconds = sum(part.examples for part in parts) * len(job.columns) * _EXAMPLE_SECONDS

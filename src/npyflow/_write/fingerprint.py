@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npyflow._sources.table import FileTable
+from npyflow._sources.table import UNTIMED, FileTable
 
 if TYPE_CHECKING:
     from npyflow._flow.content import Content
@@ -34,6 +34,8 @@ def _add(digest: Any, value: Any) -> None:
         _add(digest, "" if os.path.isabs(value.paths[0]) else os.getcwd())
         _add(digest, tuple(value.paths))
         _add(digest, value.mtimes)
+        # Packed data has no times in its manifest, but another pack may stand there now.
+        _add(digest, [_now(path) for path, time in zip(value.paths, value.mtimes, strict=True) if time == UNTIMED])
         _add(digest, value.kinds)
         _add(digest, [header.raw for header in value.headers])
         _add(digest, repr(value.spans))
@@ -46,3 +48,12 @@ def _add(digest: Any, value: Any) -> None:
         digest.update(b"]")
     else:
         digest.update(f"{value!r}\0".encode("utf-8", "backslashreplace"))
+
+
+def _now(path: str) -> tuple[int, int] | None:
+    """Time and size of a file; None if it is gone, which whoever reads it will say."""
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return None
+    return facts.st_mtime_ns, facts.st_size

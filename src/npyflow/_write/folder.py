@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import uuid
 import warnings
 from dataclasses import asdict
 from pathlib import Path
@@ -30,7 +31,7 @@ JOB_FOLDER = ".npyflow-job"
 VERIFY = ("none", "sample", "full")
 
 _LOCK, _JOB, _TEMPORARY = "lock", "job.json", "tmp"
-_SHARD = re.compile(r"-\d{5}-of-\d{5}\.")
+_SHARD = re.compile(r"-\d{5,}-of-\d{5,}\.")
 
 
 def journal_path(folder: str, number: int) -> Path:
@@ -38,9 +39,9 @@ def journal_path(folder: str, number: int) -> Path:
     return Path(folder, JOB_FOLDER, f"{number:05d}.json")
 
 
-def temporary_folder(folder: str) -> Path:
-    """Where files grow."""
-    return Path(folder, JOB_FOLDER, _TEMPORARY)
+def temporary_folder(folder: str, run: str) -> Path:
+    """Where files grow: of each run its own, so that a task that an earlier run left behind cannot finish."""
+    return Path(folder, JOB_FOLDER, _TEMPORARY, run)
 
 
 def note_finished(folder: str, number: int, shard: Shard, verify: str) -> None:
@@ -69,7 +70,7 @@ def finished_shard(folder: str, number: int, verify: str) -> Shard | None:
 
 
 @contextlib.contextmanager
-def claimed(folder: str, fingerprint: str | None) -> Iterator[None]:
+def claimed(folder: str, fingerprint: str | None) -> Iterator[str]:
     """Make the folder this job's own while the block runs.
 
     Parameters
@@ -79,6 +80,11 @@ def claimed(folder: str, fingerprint: str | None) -> Iterator[None]:
     fingerprint : str or None
         Of the job: what it reads and how it writes. None for one that cannot be told from others, and begins anew.
 
+    Yields
+    ------
+    str
+        The name of this run, for `temporary_folder`.
+
     Raises
     ------
     JobError
@@ -86,15 +92,21 @@ def claimed(folder: str, fingerprint: str | None) -> Iterator[None]:
     """
     _refuse_foreign(folder)
     work = Path(folder, JOB_FOLDER)
-    work.mkdir(parents=True, exist_ok=True)
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise JobError(
+            f"{show_path(folder)} cannot be made: {error.strerror}; name a folder where you may write", path=folder
+        ) from None
     with _locked(work / _LOCK, folder):
         # Once more: another job may have finished between the look and the lock.
         _refuse_foreign(folder)
         _refuse_another(folder, fingerprint)
-        shutil.rmtree(temporary_folder(folder), ignore_errors=True)
-        temporary_folder(folder).mkdir(exist_ok=True)
+        shutil.rmtree(work / _TEMPORARY, ignore_errors=True)
+        run = uuid.uuid4().hex
+        temporary_folder(folder, run).mkdir(parents=True)
         write_atomically(work / _JOB, [json.dumps({"fingerprint": fingerprint}).encode("ascii")])
-        yield
+        yield run
 
 
 def clear_away(folder: str) -> None:

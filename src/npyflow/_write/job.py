@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from npyflow._flow.view import View
     from npyflow._format.schema import Shard
+    from npyflow._sources.component import Component
     from npyflow._write.base import Format
     from npyflow._write.forecast import Forecast
 
@@ -56,12 +58,9 @@ def make_job(view: View, folder: str | os.PathLike[str], target: Format, *, shar
     most = integer("shard_bytes", shard_bytes, 1)
     if not len(view):
         raise OptionError("the flow has no example to write")
+    root = os.path.abspath(os.fspath(folder))
     for component in view.content.components:
-        if component.crop is not None and component.crop.random:
-            raise OptionError(
-                f"{component.name or 'data'}: random crops are other ones in every epoch, and here one would stay for "
-                f"good; open the flow without crop= and crop what comes out"
-            )
+        _check_component(component, root)
     columns = columns_of(view)
     target.check(columns)
     sizes = np.zeros(len(view), np.int64)
@@ -73,9 +72,26 @@ def make_job(view: View, folder: str | os.PathLike[str], target: Format, *, shar
         columns=columns,
         parts=plan_parts(sizes, most),
         format=target,
-        folder=os.path.abspath(os.fspath(folder)),
+        folder=root,
         verify=verify,
     )
+
+
+def _check_component(component: Component, target: str) -> None:
+    """Refuse what would change or mix: crops that are random, and a target among the files that it is made from."""
+    if component.crop is not None and component.crop.random:
+        raise OptionError(
+            f"{component.name or 'data'}: random crops are other ones in every epoch, and here one would stay for "
+            f"good; open the flow without crop= and crop what comes out"
+        )
+    source = None if component.stored is None else component.stored.path
+    if component.kind == "files" and component.table is not None:
+        source = os.path.commonpath({os.path.dirname(os.path.abspath(path)) for path in component.table.paths})
+    if source is not None and Path(os.path.realpath(target)).is_relative_to(os.path.realpath(source)):
+        raise OptionError(
+            f"{show_path(target)} lies in {show_path(source)}, among the files that it would be made from; whoever "
+            f"opens that folder next would take it for more of them: name a folder beside it"
+        )
 
 
 def carry_out(
@@ -125,8 +141,3 @@ def write_schema(job: Job, shards: tuple[Shard, ...]) -> None:
         shards=shards,
     )
     write_atomically(os.path.join(job.folder, SCHEMA_FILE), [schema.to_json()])
-
-
-def show_target(folder: str | os.PathLike[str]) -> str:
-    """The folder as it can be written in a program."""
-    return repr(show_path(folder))

@@ -35,7 +35,9 @@ class Part:
     @property
     def stem(self) -> str:
         """What its files are called, ``data-00003-of-00012``: as TensorFlow's tools do."""
-        return f"data-{self.number:05d}-of-{self.of:05d}"
+        # As many digits in all of them: readers sort by name.
+        digits = max(5, len(str(self.of)))
+        return f"data-{self.number:0{digits}d}-of-{self.of:0{digits}d}"
 
     @property
     def examples(self) -> int:

@@ -57,6 +57,8 @@ class Task:
         What its files are called.
     verify : str
         ``"full"`` compares all that was written with the source, ``"sample"`` a part.
+    run : str
+        For which run of the job, as `claimed` calls it; empty for a trial.
     """
 
     content: Content
@@ -68,6 +70,7 @@ class Task:
     first: int
     stem: str
     verify: Verify
+    run: str
 
 
 def write_shard(task: Task, stopped: Callable[[], bool] | None = None) -> tuple[int, Shard]:
@@ -91,7 +94,7 @@ def write_shard(task: Task, stopped: Callable[[], bool] | None = None) -> tuple[
     names = task.format.files(task.stem, task.columns)
     # Not shared with another try at the same shard, whose worker may only seem to be dead.
     token = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
-    paths = [str(temporary_folder(task.folder) / f"{token}-{name}") for name in names]
+    paths = [str(temporary_folder(task.folder, task.run) / f"{token}-{name}") for name in names]
     try:
         facts = _written(task, view, paths, stopped or _never)
         shard = Shard(

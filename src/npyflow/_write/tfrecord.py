@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npyflow._core.dtypes import is_text
-from npyflow._core.errors import CastError, OptionError, UnsupportedDtypeError
+from npyflow._core.errors import CastError, OptionError, ShapeMismatchError, UnsupportedDtypeError
 from npyflow._core.text import plural
 from npyflow._format.example import Encoder, kind_of
 from npyflow._format.parsing import Decoder, RecordError
@@ -204,7 +204,7 @@ class TFRecordWriter:
 
     def write(self, columns: Columns) -> None:
         """Append examples."""
-        count = len(columns[0])
+        count, start = len(columns[0]), 0
         self._lengths.add(columns)
         try:
             if self._rows is None:
@@ -212,8 +212,8 @@ class TFRecordWriter:
             else:
                 for start in range(0, count, len(self._rows)):
                     self._write_rows([column[start : start + len(self._rows)] for column in columns], self._rows)
-        except CastError as error:
-            error.index = self._count + (error.index or 0)
+        except (CastError, ShapeMismatchError) as error:
+            error.index = self._count + start + (error.index or 0)
             raise
         self._count += count
 

@@ -1,4 +1,4 @@
-"""`npyflow.open_parquet`: the Parquet files that `npyflow convert` writes."""
+"""`npyflow.open_parquet` and `npyflow.open_arrayrecord`: converted data, with every example by its number."""
 
 from __future__ import annotations
 
@@ -43,10 +43,54 @@ def open_parquet(folder: str | PathLike[str]) -> Flow:
     row group: it reads whole groups in random order and mixes the examples of 16 of them. ``shuffle=True`` is a true
     permutation here too: the larger the examples, the less it costs.
     """
-    schema = load_stored(folder, "parquet")
+    return stored_flow(folder, "parquet")
+
+
+def open_arrayrecord(folder: str | PathLike[str]) -> Flow:
+    """Open a data set that was converted to ArrayRecord: examples, keys and class names come back as they were.
+
+    Parameters
+    ----------
+    folder : path
+        Where ``npyflow convert --to arrayrecord`` wrote it.
+
+    Returns
+    -------
+    Flow
+        Every example is read by its number, so ``shuffle=True`` is a true permutation. The components of an example lie
+        in one record and are read together.
+
+    Raises
+    ------
+    MissingFileError, FileChangedError, BadFilesError
+        If files are gone, or have another size than when they were written.
+    FileFormatError
+        If the schema is damaged, or of another format.
+    MissingDependencyError
+        Without the package array-record.
+    """
+    from npyflow._sources.arrayrecords import array_record_module
+
+    array_record_module()
+    return stored_flow(folder, "arrayrecord")
+
+
+def stored_flow(folder: str | PathLike[str], to: str) -> Flow:
+    """Open converted data of the format `to`: Parquet, ArrayRecord, or TFRecord, for converting it back.
+
+    Raises
+    ------
+    MissingFileError, FileChangedError, BadFilesError, FileFormatError
+        As `open_parquet`.
+    """
+    schema = load_stored(folder, to)
     path = os.path.abspath(os.fspath(folder))
     components = tuple(
-        Component(name=name, kind="parquet", stored=Stored(path=path, schema=schema, leaf=leaf))
+        Component(
+            name=name,
+            kind="parquet" if to == "parquet" else "records",
+            stored=Stored(path=path, schema=schema, leaf=leaf),
+        )
         for leaf, name in enumerate(schema.structure.leaves)
     )
     return open_flow(
