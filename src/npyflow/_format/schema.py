@@ -7,7 +7,9 @@ are kept here, so that it comes back as it was.
 from __future__ import annotations
 
 import json
+import math
 import operator
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -171,7 +173,7 @@ def parse_schema(content: bytes, path: str) -> Schema:
         )
     try:
         return _schema_in(facts)
-    except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+    except (RecursionError, AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise FileFormatError(
             f"{name} is damaged ({type(error).__name__}: {error}); convert again", path=path
         ) from None
@@ -203,10 +205,12 @@ def _column_in(facts: dict[str, Any]) -> Column:
     if dtype is None or not is_delivered(dtype) or dtype != native(dtype):
         raise ValueError(f"a column of dtype {facts['dtype']}")
     shape = tuple(None if size is None else operator.index(size) for size in facts["shape"])
-    if any(size is not None and size < 0 for size in shape):
+    # The product of what is fixed, in Python integers: NumPy's would overflow.
+    elements = math.prod(1 if size is None else size for size in shape)
+    if any(size is not None and size < 0 for size in shape) or elements * dtype.itemsize > sys.maxsize:
         raise ValueError(f"a column of shape {shape}")
     unit = None if facts["unit"] is None else str(facts["unit"])
-    if unit is not None and np.dtype(unit).kind not in "Mm":
+    if unit is not None and (np.dtype(unit).kind not in "Mm" or "[" not in unit or dtype != np.int64):
         raise ValueError(f"a column that counts {unit}")
     return Column(name=str(facts["name"]), spec=ArraySpec(shape, dtype, unit))
 
@@ -223,6 +227,8 @@ def parse_shard(facts: dict[str, Any]) -> Shard:
     # Names in one folder: nothing in the file may point elsewhere.
     if any(name in ("", ".", "..") or any(sign in name for sign in "/\\\0") for name in files):
         raise ValueError("a shard outside the folder")
+    for name in files:
+        name.encode("utf-8")  # a lone surrogate is a ValueError
     shard = Shard(
         examples=operator.index(facts["examples"]),
         files=files,
