@@ -596,8 +596,16 @@ def test_the_columns_of_a_loaded_flow_share_their_files(tmp_path: Path) -> None:
 def test_a_column_that_cannot_be_is_refused(column: dict[str, Any]) -> None:
     shard = {"examples": 1, "files": ["a"], "sizes": [1], "sha256": ["00"], "facts": {}}
     facts = {
-        **{"format": "npyflow dataset", "version": 1, "to": "parquet", "options": {}, "structure": 0, "names": [""]},
-        **{"examples": 1, "classes": None, "shards": [shard], "keys": None},
+        "format": "npyflow dataset",
+        "version": 1,
+        "to": "parquet",
+        "options": {},
+        "structure": 0,
+        "names": [""],
+        "examples": 1,
+        "classes": None,
+        "shards": [shard],
+        "keys": None,
         "columns": [{"name": "x", "dtype": "<f4", "shape": [], "unit": None}],
     }
     assert parse_schema(json.dumps(facts).encode(), "p").examples == 1
