@@ -20,13 +20,13 @@ import pytest
 import npyflow as nf
 from helpers import sample, touch_later, write
 from npyflow._cli.main import main
-from npyflow._format.schema import SCHEMA_FILE, parse_schema, parse_shard
+from npyflow._format.schema import JOB_FOLDER, SCHEMA_FILE, parse_schema, parse_shard
 from npyflow._jobs.checksums import check_checksums
 from npyflow._jobs.convert import format_of
 from npyflow._jobs.progress import Silent
 from npyflow._jobs.source import open_source
 from npyflow._sources.parquet import GroupCache
-from npyflow._write.folder import JOB_FOLDER, claimed
+from npyflow._write.folder import claimed
 from npyflow._write.plan import Part
 from npyflow._write.task import write_shard as write_task
 from stored_support import N, columns_of, cut, identical, values_of, write_shard, write_stored

@@ -160,6 +160,14 @@ def damaged_record(folder: Path) -> nf.NpyflowError:
     return caught.value
 
 
+def unfinished(folder: Path) -> nf.NpyflowError:
+    write(folder / "data-00000-of-00002.npy", ARRAY)
+    (folder / ".npyflow-job").mkdir()
+    with pytest.raises(nf.NpyflowError) as caught:
+        nf.files(folder)
+    return caught.value
+
+
 def other_bytes(folder: Path) -> nf.NpyflowError:
     write(folder / "x.npy", ARRAY)
     nf.pack(nf.rows(folder / "x.npy"), folder / "packed")
@@ -216,6 +224,7 @@ CASES: dict[str, Make] = {
     "npz-crc": archive(GOOD, flip_last_value),
     "not-finite": not_finite,
     "damaged": damaged_record,
+    "unfinished": unfinished,
     "checksum": other_bytes,
     "unpaired": unpaired,
     "pairing": no_pairs,

@@ -18,13 +18,14 @@ import pytest
 import npyflow as nf
 from helpers import sample, touch_later, write
 from npyflow._cli.main import main
+from npyflow._format.schema import JOB_FOLDER
 from npyflow._jobs import convert as convert_module
 from npyflow._jobs import pack as pack_module
 from npyflow._jobs.convert import convert_flow, format_of
 from npyflow._jobs.progress import Silent
 from npyflow._jobs.stored import stored_flow
 from npyflow._write import engine
-from npyflow._write.folder import JOB_FOLDER, claimed
+from npyflow._write.folder import claimed
 from npyflow._write.npy import NpyFormat
 from test_cli import run
 

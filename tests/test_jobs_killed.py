@@ -17,7 +17,7 @@ import pytest
 
 import npyflow as nf
 from helpers import sample, write
-from npyflow._write.folder import JOB_FOLDER
+from npyflow._format.schema import JOB_FOLDER
 from test_cli import run
 
 pytestmark = [

@@ -389,3 +389,17 @@ def test_shards_must_agree(tmp_path, second):
 def test_a_masked_array_is_refused():
     with pytest.raises(nf.OptionError, match="mask"):
         nf.rows(np.ma.masked_equal(np.arange(5), 3))
+
+
+@pytest.mark.parametrize("access", ["mmap", "read", "ram"])
+@pytest.mark.parametrize(("axis", "order"), [(0, "C"), (0, "F"), (1, "C")])
+def test_large_rows_of_several_shards_go_straight_to_their_places(tmp_path, access, axis, order):
+    arrays = [np.arange(count * 9000, dtype="f4").reshape(count, 9000) + 1000 * count for count in (3, 1, 5)]
+    for number, array in enumerate(arrays):
+        write(tmp_path / f"{number}.npy", np.asarray(array if axis == 0 else array.T, order=order))
+    whole = np.concatenate(arrays)
+    flow = nf.rows(str(tmp_path / "*.npy"), axis=axis, access=access)
+    for indices in ([8, 0, 3, 2, 2, 7], [4], [0, 1, 2, 3, 4, 5, 6, 7, 8]):
+        np.testing.assert_array_equal(np.stack(flow.__getitems__(indices)), whole[indices])
+    for batch, start in zip(flow.batches(4), range(0, 9, 4), strict=True):
+        np.testing.assert_array_equal(batch, whole[start : start + 4])

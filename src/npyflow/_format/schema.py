@@ -23,6 +23,8 @@ from npyflow._core.text import show_path
 
 # Beside the shards. Readers of folders, such as that of pandas, pass over what begins with an underscore.
 SCHEMA_FILE = "_npyflow.json"
+# In the folder while it is being written.
+JOB_FOLDER = ".npyflow-job"
 
 SCHEMA_FORMAT = "npyflow dataset"
 _VERSION = 1

@@ -11,6 +11,7 @@ from npyflow._core.options import integer
 from npyflow._jobs.convert import convert
 from npyflow._jobs.pack import pack
 from npyflow._jobs.progress import shown_progress
+from npyflow._jobs.stored import view_of
 from npyflow._measure.census import file_sizes, tables_of
 from npyflow._measure.interrupts import kept_interrupts
 from npyflow._measure.run import Run
@@ -59,6 +60,7 @@ def measure(
     NpyflowError
         If a file cannot be read.
     """
+    view_of(flow)
     path = _common_path(flow)
     with shown_progress(progress) as shown:
         return measure_flow(
@@ -81,6 +83,10 @@ def measure_flow(
     deadline = Deadline(_number("seconds", seconds, LEAST_SECONDS))
     size = integer("batch_size", batch_size, 1)
     step = None if step_ms is None else _number("step_ms", step_ms, 0.0)
+    if any(component.stored is not None for component in flow._view.content.components):
+        raise OptionError(
+            "this is converted already, and measure compares ways to read .npy files: measure what it was made from"
+        )
     if not len(flow):
         raise OptionError("the flow has no example, so there is nothing to measure")
     progress.start("starting TensorFlow, if it is installed", 1)

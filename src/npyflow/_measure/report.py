@@ -133,7 +133,7 @@ def _tiles(facts: Facts) -> Iterable[Markup]:
         if today is not None and today["examples_per_s"]:
             more.append(f"{number(best['examples_per_s'] / today['examples_per_s'], 2)} times as fast")
         yield _tile(f"Recommended: {_name(best)}", number(best["examples_per_s"]), "/s", more, "best")
-    if pack is not None and pack["break_even_epochs"] is not None:
+    if pack is not None and pack["break_even_epochs"] is not None and facts["verdict"]["best"] == "packed":
         more = [f"packing takes {duration(pack['seconds'])}", f"{size(pack['bytes'])} of disk"]
         yield _tile("Packing is paid back after", number(pack["break_even_epochs"], 2), "epochs", more)
     if facts["bottleneck"] is not None:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from npyflow._core.errors import MissingFileError, OptionError, PairingError
+from npyflow._core.errors import FileFormatError, MissingFileError, OptionError, PairingError
 from npyflow._core.text import examples, natural_key, plural, show_path
+from npyflow._format.schema import JOB_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -109,6 +110,13 @@ def _list_given(paths: list[str]) -> Listing:
 
 def _list_named(text: str, pattern: str) -> Listing:
     if os.path.isdir(text):
+        if os.path.isdir(os.path.join(text, JOB_FOLDER)):
+            raise FileFormatError(
+                f"{show_path(text)} is the target of a pack or convert that was not finished: run the same command "
+                f"again to finish it, or delete it",
+                path=text,
+                kind="unfinished",
+            )
         return _matching(text, pattern, f"{text}: no file in this folder matches pattern={pattern!r}")
     if os.path.exists(text):
         return Listing(root=os.path.dirname(text), paths=[text], keys=[_key(os.path.basename(text))])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 # Examples of this size are worth a read of their own.
-_RUN_BYTES = 8192
+_RUN_BYTES = 256 << 10
 
 
 class RaggedSource:

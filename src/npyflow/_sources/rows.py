@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+# Rows of several shards are gathered shard by shard and then put in order; from this size on each goes to its place at
+# once, as a second copy would cost more than a loop.
+_LARGE_BYTES = 32 << 10
+
 ACCESS = ("auto", "ram", "mmap", "read")
 
 # Rows of this size and more are read by position: the system call costs less than the page faults of a map.
@@ -72,6 +76,8 @@ class RowSource:
         self.specs = tuple(leaf.spec(axes.of(row_shape)) for leaf in self._conversions[0].leaves)
         self.example_bytes = sum(spec.nbytes for spec in self.specs)
         self.access = access
+        one_dtype = len({shard.stored for shard in shards}) == 1
+        self._large = one_dtype and not axes.moved and self.example_bytes >= _LARGE_BYTES
 
     def __len__(self) -> int:
         return int(self._ends[-1])
@@ -94,6 +100,8 @@ class RowSource:
     def read_into(self, indices: Array, outs: Sequence[Array]) -> None:
         if len(self._shards) == 1:
             self._read_shard(0, indices, outs)
+        elif self._large:
+            self._read_scattered(indices, outs)
         else:
             read_groups(
                 np.searchsorted(self._ends, indices, side="right"),
@@ -129,6 +137,15 @@ class RowSource:
         self._land(
             number, len(rows), outs, lambda shard, out: shard.take(rows, out), lambda example: int(indices[example])
         )
+
+    def _read_scattered(self, indices: Array, outs: Sequence[Array]) -> None:
+        def take(_: Shard, out: Array) -> None:
+            numbers = np.searchsorted(self._ends, indices, side="right")
+            for number in np.unique(numbers).tolist():
+                at = np.flatnonzero(numbers == number)
+                self._shards[number].scatter(indices[at] - self._start(number), out, at)
+
+        self._land(0, len(indices), outs, take, lambda example: int(indices[example]))
 
     def _land(
         self,

@@ -52,6 +52,9 @@ class Shard(Protocol):
     def take_run(self, first: int, out: Array) -> None:
         """The same for as many rows as `out` has, from row `first` on."""
 
+    def scatter(self, rows: Array, out: Array, at: Array) -> None:
+        """Copy each of `rows` to its place ``out[at]``."""
+
     def place(self, row: int) -> Place:
         """Where a row stands."""
 
@@ -89,6 +92,10 @@ class MemoryShard:
 
     def take_run(self, first: int, out: Array) -> None:
         np.copyto(out, self.array[first : first + len(out)])
+
+    def scatter(self, rows: Array, out: Array, at: Array) -> None:
+        for row, place in zip(rows.tolist(), at.tolist(), strict=True):
+            out[place] = self.array[row]
 
     def place(self, row: int) -> Place:
         return Place(None, row)
@@ -132,6 +139,9 @@ class LoadedShard:
 
     def take_run(self, first: int, out: Array) -> None:
         self.load().take_run(first, out)
+
+    def scatter(self, rows: Array, out: Array, at: Array) -> None:
+        self.load().scatter(rows, out, at)
 
     def load(self) -> MemoryShard:
         """Read it now, unless that was done."""
@@ -214,6 +224,16 @@ class FileShard:
             self.take(np.arange(first, first + len(out)), out)
         elif out.size:
             self._read(self._handles.get(self._at).fd, byte_view(out), first * out[:1].nbytes)
+
+    def scatter(self, rows: Array, out: Array, at: Array) -> None:
+        if self.pieces > 1 or self._reversed:
+            found = np.empty((len(rows), *out.shape[1:]), out.dtype)
+            self.take(rows, found)
+            out[at] = found
+            return
+        handle, row_bytes = self._handles.get(self._at), out[:1].nbytes
+        for row, place in zip(rows.tolist(), at.tolist(), strict=True):
+            self._read(handle.fd, byte_view(out[place : place + 1]), row * row_bytes)
 
     def place(self, row: int) -> Place:
         return Place(self._handles.table.paths[self._at], row, self._handles.table.span(self._at).member)

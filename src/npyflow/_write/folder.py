@@ -19,13 +19,11 @@ from typing import TYPE_CHECKING
 
 from npyflow._core.errors import JobError, NpyflowWarning
 from npyflow._core.text import examples, show_path
-from npyflow._format.schema import SCHEMA_FILE, Shard
+from npyflow._format.schema import JOB_FOLDER, SCHEMA_FILE, Shard
 from npyflow._sources.fileio import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JOB_FOLDER = ".npyflow-job"
 
 # From the least to the most.
 VERIFY = ("none", "sample", "full")
@@ -90,7 +88,7 @@ def claimed(folder: str, fingerprint: str | None) -> Iterator[str]:
     JobError
         If another job is at work there, or the folder holds something else.
     """
-    _refuse_foreign(folder)
+    check_target(folder)
     work = Path(folder, JOB_FOLDER)
     try:
         work.mkdir(parents=True, exist_ok=True)
@@ -100,8 +98,9 @@ def claimed(folder: str, fingerprint: str | None) -> Iterator[str]:
         ) from None
     with _locked(work / _LOCK, folder):
         # Once more: another job may have finished between the look and the lock.
-        _refuse_foreign(folder)
+        check_target(folder)
         _refuse_another(folder, fingerprint)
+        _discard_unknown(folder, fingerprint)
         shutil.rmtree(work / _TEMPORARY, ignore_errors=True)
         run = uuid.uuid4().hex
         temporary_folder(folder, run).mkdir(parents=True)
@@ -114,7 +113,13 @@ def clear_away(folder: str) -> None:
     shutil.rmtree(Path(folder, JOB_FOLDER), ignore_errors=True)
 
 
-def _refuse_foreign(folder: str) -> None:
+def check_target(folder: str) -> None:
+    """Refuse a target that holds something else than the work of a job.
+
+    Raises
+    ------
+    JobError
+    """
     name = show_path(folder)
     if not os.path.lexists(folder):
         return
@@ -123,7 +128,9 @@ def _refuse_foreign(folder: str) -> None:
     found = sorted(os.listdir(folder))
     if SCHEMA_FILE in found:
         raise JobError(
-            f"{name} already holds a data set that npyflow wrote; name another folder, or delete this one", path=folder
+            f"{name} already holds a data set that npyflow wrote: open it (npyflow.load, open_tfrecord, open_parquet, "
+            f"open_arrayrecord), name another folder, or delete this one",
+            path=folder,
         )
     if found and JOB_FOLDER not in found:
         raise JobError(
@@ -133,7 +140,7 @@ def _refuse_foreign(folder: str) -> None:
 
 
 def _refuse_another(folder: str, fingerprint: str | None) -> None:
-    """Refuse what another job left; remove what this one left, if it cannot tell whether it may go on with that."""
+    """Refuse what another job left."""
     try:
         before = json.loads(Path(folder, JOB_FOLDER, _JOB).read_bytes())["fingerprint"]
     except FileNotFoundError:
@@ -146,6 +153,10 @@ def _refuse_another(folder: str, fingerprint: str | None) -> None:
             f"files have changed since): give the same arguments to finish that, or delete the folder",
             path=folder,
         )
+
+
+def _discard_unknown(folder: str, fingerprint: str | None) -> None:
+    """Remove what a job left that cannot tell whether it may go on with that."""
     if fingerprint is None:
         for path in Path(folder, JOB_FOLDER).glob("[0-9]*.json"):
             path.unlink()

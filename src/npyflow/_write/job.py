@@ -14,7 +14,7 @@ from npyflow._core.text import show_path
 from npyflow._format.schema import SCHEMA_FILE, Schema
 from npyflow._sources.fileio import write_atomically
 from npyflow._write.engine import Job, cpus, run
-from npyflow._write.folder import VERIFY
+from npyflow._write.folder import VERIFY, check_target
 from npyflow._write.forecast import check_room, forecast
 from npyflow._write.plan import plan_parts
 from npyflow._write.supply import columns_of, element_counts
@@ -119,6 +119,7 @@ def carry_out(
     bool
         Whether the data set is there.
     """
+    check_target(job.folder)
     count = None if workers is None else integer("workers", workers, 1)
     found = forecast(job, count or cpus())
     if on_forecast is not None and not on_forecast(found):

@@ -100,7 +100,10 @@ class ParquetFormat:
             values = -(-elements // 8)
         else:
             # A length before each text.
-            values = elements * (column.spec.dtype.itemsize + 4 * is_text(column.spec.dtype))
+            itemsize = column.spec.dtype.itemsize
+            # Parquet has no integers of two bytes.
+            itemsize = 4 if column.spec.dtype.kind in "iu" and itemsize == 2 else itemsize
+            values = elements * (itemsize + 4 * is_text(column.spec.dtype))
         # Parquet says of each value whether a list goes on, in runs where lists are long.
         levels = 1 + min(elements, _LEVELS) // 8 if column.spec.shape else 0
         return values + levels + (8 * len(column.spec.shape) if column.spec.varying else 0)
@@ -248,6 +251,8 @@ class ParquetShard:
         """Begin the file; the first row group decides which columns are compressed."""
         pq = pyarrow().parquet
         paths = [leaf_path(field.name, field.type) for field in self._schema]
+        pa = pyarrow()
+        bytes_ = (pa.int8(), pa.uint8())
         scalars = [column for column in self._columns if column.spec.shape == ()]
         return pq.ParquetWriter(
             self._file,
@@ -256,12 +261,25 @@ class ParquetShard:
                 path: "ZSTD" if self._how.compression == "zstd" and _shrinks(column) else "NONE"
                 for path, column in zip(paths, first.columns, strict=True)
             },
-            # Dictionaries and ranges pay for labels and names, and cost time for the values of arrays.
-            use_dictionary=[column.name for column in scalars if is_text(column.spec.dtype)],
+            # Dictionaries and ranges pay for labels and names, and cost time for the values of arrays; but Parquet has
+            # no integers of one byte, and would take four for each.
+            use_dictionary=[
+                *(column.name for column in scalars if is_text(column.spec.dtype)),
+                *(path for path, field in zip(paths, self._schema, strict=True) if _value_type(field.type) in bytes_),
+            ],
             write_statistics=[column.name for column in scalars if column.spec.dtype.kind != "c"],
             # So that a damaged page is found when it is read.
             write_page_checksum=True,
         )
+
+
+def _value_type(kind: Any) -> Any:
+    """The type of the values of an Arrow type, however nested."""
+    types = pyarrow().types
+    kind = getattr(kind, "storage_type", kind)
+    while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        kind = kind.value_type
+    return kind
 
 
 def _joined(column: Column, held: Sequence[Array]) -> Array:
@@ -282,6 +300,9 @@ def _check_elements(column: Column, elements: int) -> None:
 def _shrinks(column: Any) -> bool:
     """Say whether compression is worth its time, by a piece of the values."""
     pa = pyarrow()
+    if _value_type(column.type) in (pa.int16(), pa.uint16()):
+        # Kept as four bytes, two of which are always the same.
+        return True
     # What is last is what the values are in; the others are offsets and the bits of nulls.
     buffers = [chunk.buffers()[-1] for chunk in column.chunks]
     size = sum(buffer.size for buffer in buffers if buffer is not None)
