@@ -27,7 +27,7 @@ _SHARED = [
     ),
     click.option("--pattern", help="Which files to take from a folder.  [default: **/*.npy]"),
     click.option(
-        "--shard-size", type=BYTES, help="The largest shard, such as 512MB.  [default: 512 MiB of .npy, else 128]"
+        "--shard-size", type=BYTES, help="The largest shard, such as 512MB.  [default: 512 MiB of .npy, else 128 MiB]"
     ),
     click.option(
         "--verify",

@@ -100,11 +100,15 @@ def _print_results(shown: Shown, seconds: float) -> None:
     for result in shown.results:
         console.print(f"{result.layout}: {result.call}, against {result.recipe}", highlight=False, markup=False)
     console.print(
-        "The pair is half a megabyte: a pass over it is mostly set-up, and the recipe has less of that. "
+        "The data is half a megabyte: a pass over the pair, or the packed files, is mostly set-up. "
         "Arrays of a usual size are compared in docs/performance.md.",
         highlight=False,
     )
-    console.print(f"npyflow.measure of the class folders: {shown.verdict}", highlight=False, markup=False)
+    console.print(
+        f"npyflow.measure of the class folders, set-up of a pass left out: {shown.verdict}",
+        highlight=False,
+        markup=False,
+    )
     console.print(f"{seconds:.0f} seconds in all")
 
 
