@@ -93,8 +93,10 @@ class Feed:
 
 
 def _without_frames(error: Exception) -> Exception:
-    """A copy, with its cause. Copies have no traceback: its frames would keep the anchor, and so a feed, alive."""
-    kept = copy.copy(error)
+    """A copy, with its cause and without a traceback, whose frames would keep the anchor, and so a feed, alive."""
+    # A package such as tblib, which TensorFlow loads if it is there, makes copies keep theirs.
+    kept = copy.copy(error).with_traceback(None)
+    kept.__context__ = None
     if isinstance(error.__cause__, Exception):
         # A class of the user's may not let itself be copied.
         with contextlib.suppress(Exception):

@@ -104,6 +104,7 @@ def convert_flow(
     executor: Executor | None,
     progress: Progress,
     on_forecast: Callable[[Forecast], bool] | None = None,
+    apart: bool = True,
 ) -> bool:
     """Do what `convert` does, and say whether it was done: `on_forecast` may have said no."""
     work: dict[str, Any] = {
@@ -115,10 +116,15 @@ def convert_flow(
     target = format_of(to, encoding, lossy, compression)
     if target is None:
         return pack_flow(
-            flow, dst, shard_bytes=PACK_SHARD_BYTES if shard_bytes is None else shard_bytes, verify=verify, **work
+            flow,
+            dst,
+            shard_bytes=PACK_SHARD_BYTES if shard_bytes is None else shard_bytes,
+            verify=verify,
+            apart=apart,
+            **work,
         )
     most = SHARD_BYTES if shard_bytes is None else shard_bytes
-    job = make_job(view_of(flow), dst, target, shard_bytes=most, verify=verify)
+    job = make_job(view_of(flow), dst, target, shard_bytes=most, verify=verify, apart=apart)
     return carry_out(job, **work, finish=write_schema)
 
 

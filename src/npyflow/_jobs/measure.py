@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from npyflow import __version__
 from npyflow._core.errors import OptionError
 from npyflow._core.options import integer
-from npyflow._jobs.convert import convert
-from npyflow._jobs.pack import pack
-from npyflow._jobs.progress import shown_progress
-from npyflow._jobs.stored import view_of
+from npyflow._flow.load import load
+from npyflow._jobs.convert import convert_flow
+from npyflow._jobs.pack import SHARD_BYTES, pack_flow
+from npyflow._jobs.progress import Silent, shown_progress
+from npyflow._jobs.stored import open_stored, view_of
 from npyflow._measure.census import file_sizes, tables_of
 from npyflow._measure.interrupts import kept_interrupts
 from npyflow._measure.run import Run
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 # Less is too short for any way to be timed.
 LEAST_SECONDS = 2.0
 _LEAST_SHARE = 0.7
+# How the copies of a sample are written: for a moment, in a folder that may lie beside the files.
+_COPY: dict[str, Any] = {"verify": "none", "workers": 1, "executor": None, "progress": Silent(), "apart": False}
 
 
 def measure(
@@ -132,11 +135,14 @@ def _passes(flow: Flow, batch_size: int) -> tuple[Any, str]:
 
 
 def _pack(flow: Flow, folder: str) -> Flow:
-    return pack(flow, folder, verify="none", workers=1)
+    pack_flow(flow, folder, shard_bytes=SHARD_BYTES, **_COPY)
+    return load(folder)
 
 
 def _convert(flow: Flow, folder: str) -> Any:
-    return convert(flow, folder, to="tfrecord", verify="none", workers=1)
+    how: dict[str, Any] = {"encoding": "raw", "lossy": False, "compression": None, "shard_bytes": None}
+    convert_flow(flow, folder, to="tfrecord", **how, **_COPY)
+    return open_stored(folder)
 
 
 def _number(name: str, value: Any, least: float) -> float:

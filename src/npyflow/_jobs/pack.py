@@ -87,9 +87,10 @@ def pack_flow(
     executor: Executor | None,
     progress: Progress,
     on_forecast: Callable[[Forecast], bool] | None = None,
+    apart: bool = True,
 ) -> bool:
     """Do what `pack` does, and say whether it was done: `on_forecast` may have said no."""
-    job = make_job(view_of(flow), dst, NpyFormat(), shard_bytes=shard_bytes, verify=verify)
+    job = make_job(view_of(flow), dst, NpyFormat(), shard_bytes=shard_bytes, verify=verify, apart=apart)
     return carry_out(
         job, workers=workers, executor=executor, progress=progress, on_forecast=on_forecast, finish=write_packed
     )

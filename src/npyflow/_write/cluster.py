@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,16 @@ from npyflow._core.errors import JobError, MissingDependencyError
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from concurrent.futures import Executor
+
+
+@contextmanager
+def _quiet_end() -> Iterator[None]:
+    """After an error or Ctrl-C, leave out what Dask logs about connections that end."""
+    try:
+        yield
+    except BaseException:
+        logging.disable(logging.CRITICAL)
+        raise
 
 
 @contextmanager
@@ -36,6 +47,6 @@ def dask_executor(address: str) -> Iterator[Executor]:
         client = Client(address, timeout="10s")
     except (OSError, ValueError) as error:
         raise JobError(f"--dask {address}: no Dask scheduler answers there ({error})") from None
-    with client:
+    with client, _quiet_end():
         # The same task always writes the same files, so a task may run twice.
         yield client.get_executor(pure=False)

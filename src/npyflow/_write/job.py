@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from npyflow._write.forecast import Forecast
 
 
-def make_job(view: View, folder: str | os.PathLike[str], target: Format, *, shard_bytes: Any, verify: Any) -> Job:
+def make_job(
+    view: View, folder: str | os.PathLike[str], target: Format, *, shard_bytes: Any, verify: Any, apart: bool = True
+) -> Job:
     """Plan the shards.
 
     Parameters
@@ -45,6 +47,8 @@ def make_job(view: View, folder: str | os.PathLike[str], target: Format, *, shar
         The largest shard.
     verify : str
         How much is read back.
+    apart : bool
+        Refuse a folder among the files of the source; no matter for one that goes at once.
 
     Raises
     ------
@@ -60,7 +64,9 @@ def make_job(view: View, folder: str | os.PathLike[str], target: Format, *, shar
         raise OptionError("the flow has no example to write")
     root = os.path.abspath(os.fspath(folder))
     for component in view.content.components:
-        _check_component(component, root)
+        _check_crop(component)
+        if apart:
+            _check_apart(component, root)
     columns = columns_of(view)
     target.check(columns)
     sizes = np.zeros(len(view), np.int64)
@@ -77,13 +83,17 @@ def make_job(view: View, folder: str | os.PathLike[str], target: Format, *, shar
     )
 
 
-def _check_component(component: Component, target: str) -> None:
-    """Refuse what would change or mix: crops that are random, and a target among the files that it is made from."""
+def _check_crop(component: Component) -> None:
+    """Refuse crops that are other ones in every epoch."""
     if component.crop is not None and component.crop.random:
         raise OptionError(
             f"{component.name or 'data'}: random crops are other ones in every epoch, and here one would stay for "
             f"good; open the flow without crop= and crop what comes out"
         )
+
+
+def _check_apart(component: Component, target: str) -> None:
+    """Refuse a target among the files that it is made from."""
     source = None if component.stored is None else component.stored.path
     if component.kind == "files" and component.table is not None:
         source = os.path.commonpath({os.path.dirname(os.path.abspath(path)) for path in component.table.paths})
