@@ -343,6 +343,8 @@ def test_text_from_names_is_printable(tmp_path):
 
 
 def test_an_interrupt_that_was_swallowed_is_raised_again() -> None:
+    # A shell starts what runs in the background with Ctrl-C ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with kept_interrupts():
         check_interrupts()
         with contextlib.suppress(KeyboardInterrupt):
@@ -352,3 +354,4 @@ def test_an_interrupt_that_was_swallowed_is_raised_again() -> None:
             check_interrupts()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     check_interrupts()
+    signal.signal(signal.SIGINT, before)
