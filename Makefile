@@ -22,7 +22,8 @@ types: .venv/ready
 
 # Each test runs once: here those that need TensorFlow or another extra, or take long.
 tests: .venv/ready
-	$(BIN)/python -m pytest $(PYTEST) -m "tf or slow or extra"
+	$(BIN)/python -m pytest -m alone tests/test_dask.py tests/test_jobs_killed.py
+	$(BIN)/python -m pytest $(PYTEST) -m "(tf or slow or extra) and not alone"
 
 # And here the others, which prove at once that what needs NumPy alone works without TensorFlow.
 tests-base: .venv-base/ready

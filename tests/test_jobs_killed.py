@@ -22,6 +22,7 @@ from test_cli import run
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.alone,
     pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks for processes in /proc"),
 ]
 
