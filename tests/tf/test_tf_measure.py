@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import tempfile
@@ -50,7 +51,9 @@ def test_a_folder_of_files(tmp_path, short, alive):
     found = measure(flow)
     document = json.loads(json.dumps(found.as_dict(), allow_nan=False))
     assert document["machine"]["tensorflow"] == tf.__version__
-    assert {way.name for way in found.ways} == {"files", "packed", "ram", "tfrecord", "recipe"}, found.notes
+    # The oldest versions are tested without the extras of the formats.
+    converts = {"tfrecord"} if importlib.util.find_spec("google_crc32c") else set()
+    assert {way.name for way in found.ways} == {"files", "packed", "ram", "recipe"} | converts, found.notes
     assert all(".to_tf(8, shuffle=True)" in way.call for way in found.ways if not way.recipe)
     assert "hand-over" in {stage.name for stage in found.stages}
     # TensorFlow's own go when the process ends.
