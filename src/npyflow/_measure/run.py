@@ -24,6 +24,7 @@ from npyflow._measure.subject import Subject, mean_bytes, numpy_stream, padding_
 from npyflow._measure.timing import Contestant, Deadline, Progress, interval, race
 from npyflow._measure.ways import Candidate, Makers, Ways, packing_helps
 from npyflow._measure.words import render
+from npyflow._order.layout import cpus
 from npyflow._sources.shards import free_memory
 
 if TYPE_CHECKING:
@@ -322,9 +323,8 @@ def _machine(version: str, passes: Any) -> Machine:
     memory = 0
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Machine(
-        cpus=cpus,
+        cpus=cpus(),
         memory_bytes=memory,
         python=platform.python_version(),
         numpy=np.__version__,

@@ -106,9 +106,9 @@ def plan_pace(read_bytes: int, *, small_files: bool) -> Pace:
     affordable = max(1, BUDGET_BYTES // read_bytes - 2)
     if small_files or affordable < 2:
         return Pace(parallel=1, ahead=min(1, affordable - 1))
-    return Pace(parallel=min(affordable, max(2, _cpus())), ahead=0)
+    return Pace(parallel=min(affordable, max(2, cpus())), ahead=0)
 
 
-def _cpus() -> int:
+def cpus() -> int:
     """Processors this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from npyflow._core.errors import JobError, NpyflowError, OptionError
 from npyflow._core.text import plural, show_path
 from npyflow._format.schema import Shard
+from npyflow._order.layout import cpus
 from npyflow._write.fingerprint import content_digest
 from npyflow._write.folder import claimed, clear_away, finished_shard
 from npyflow._write.supply import narrowed
@@ -296,8 +297,3 @@ def _follow_the_leader() -> None:
             os._exit(1)
 
     threading.Thread(target=wait_for_it, daemon=True).start()
-
-
-def cpus() -> int:
-    """Processors this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

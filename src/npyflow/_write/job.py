@@ -12,8 +12,9 @@ from npyflow._core.errors import OptionError
 from npyflow._core.options import integer
 from npyflow._core.text import show_path
 from npyflow._format.schema import SCHEMA_FILE, Schema
+from npyflow._order.layout import cpus
 from npyflow._sources.fileio import write_atomically
-from npyflow._write.engine import Job, cpus, run
+from npyflow._write.engine import Job, run
 from npyflow._write.folder import VERIFY, check_target
 from npyflow._write.forecast import check_room, forecast
 from npyflow._write.plan import plan_parts
